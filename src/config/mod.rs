@@ -1,0 +1,187 @@
+//! The configuration room: the policy file and everything it names, resolved once at load.
+//!
+//! Purpose: turn TOML into one validated [`Config`], or into an error that names file, line, key,
+//! the valid keys and the nearest one. Inputs: the policy file, the file system (paths and programs
+//! must exist). Called by `cli/` and `appliance.rs`; knows nothing of verdicts, processes or MCP.
+
+pub mod program;
+pub mod workspace;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A validated policy: what may run, where, and inside which walls.
+#[derive(Debug)]
+pub struct Config {
+    /// Where the policy text came from.
+    pub source: Source,
+    /// `sha256:` and 64 hex digits over the canonical form of the effective policy.
+    pub digest: String,
+    /// The one directory tree that commands work in.
+    pub workspace: Arc<workspace::Workspace>,
+    /// What a command finds in its environment.
+    pub environment: Environment,
+    /// Ceilings for each run.
+    pub limits: Limits,
+    /// What the kernel grants beside the program itself.
+    pub sandbox: SandboxConfig,
+    /// Where records go.
+    pub audit: AuditConfig,
+    /// Exact names a caller may send, with what each is granted.
+    pub commands: BTreeMap<String, Arc<Command>>,
+    /// Full-match patterns for names (never for arguments).
+    pub allow_patterns: Vec<regex::Regex>,
+    /// Any name may run (exclusive with `commands` and `allow_patterns`); hardening stays on.
+    pub allow_any: bool,
+    /// `false` with `argument_rules = "off"`: only names and the kernel decide. Loud, stamped.
+    pub argument_rules: bool,
+    /// Tool prefixes; the built-in one is `sh` with every command.
+    pub toolkits: BTreeMap<String, Toolkit>,
+    /// Commands of the built-in policy whose program is not installed here (name, remedy).
+    pub missing: Vec<String>,
+    /// Finds and pins programs through the safe PATH.
+    pub programs: program::Programs,
+}
+
+/// Where a policy came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// `policy/default.toml`, compiled in.
+    Builtin,
+    /// A file named by the operator (canonical path).
+    File(PathBuf),
+}
+
+/// The environment a command gets: nothing else is inherited.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// `PATH` of the command and the only path programs are resolved through.
+    pub path: String,
+    /// Names taken over from the server's own environment, and those a caller may set.
+    pub pass: Vec<String>,
+    /// Fixed values.
+    pub set: BTreeMap<String, String>,
+}
+
+/// Ceilings. Sizes in bytes, times as durations.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Wall clock of a run that names no timeout.
+    pub timeout: Duration,
+    /// Largest timeout a caller may ask for; a larger one is clamped and said so.
+    pub max_timeout: Duration,
+    /// Captured bytes per stream.
+    pub output_bytes: usize,
+    /// Captured lines per stream.
+    pub output_lines: usize,
+    /// `RLIMIT_AS` in bytes.
+    pub memory: u64,
+    /// `RLIMIT_NPROC`.
+    pub processes: u64,
+    /// `RLIMIT_CPU`.
+    pub cpu_time: Duration,
+    /// `RLIMIT_FSIZE` in bytes.
+    pub file_size: u64,
+    /// `RLIMIT_NOFILE`.
+    pub open_files: u64,
+    /// Most arguments, program name included.
+    pub arguments: usize,
+    /// Most bytes of all arguments, NULs included.
+    pub argument_bytes: usize,
+    /// Most bytes of standard input a caller may send.
+    pub stdin_bytes: usize,
+    /// Runs at the same time.
+    pub jobs: usize,
+}
+
+/// Kernel-side grants shared by all commands.
+#[derive(Debug, Clone)]
+pub struct SandboxConfig {
+    /// Readable files and directories beside the workspace.
+    pub read: Vec<PathBuf>,
+    /// `@libraries` was named: the loader, its cache and the libraries each program links.
+    pub libraries: bool,
+    /// TCP ports that may be connected to; empty means no socket at all.
+    pub network: Vec<u16>,
+    /// Requirements that must hold on this host, or nothing is served.
+    pub require: Vec<String>,
+    /// Which user commands run as when the server is root.
+    pub user: RunUser,
+}
+
+/// `[sandbox] user`: only of effect when the server runs as root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunUser {
+    /// An unprivileged user if the workspace is reachable for it, else stay root and say so.
+    Auto,
+    /// Stay the user the server runs as.
+    Keep,
+    /// These ids.
+    Ids {
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+    },
+}
+
+/// Where audit records go and what happens when they cannot.
+#[derive(Debug, Clone)]
+pub struct AuditConfig {
+    /// Sinks in the order of the file.
+    pub sinks: Vec<Sink>,
+    /// Only `refuse`: no durable start record, no run.
+    pub on_failure: OnFailure,
+}
+
+/// One destination of audit records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sink {
+    /// Append to this file; required and durable.
+    File(PathBuf),
+    /// Copy to standard error.
+    Stderr,
+}
+
+/// What a failing required sink means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Refuse runs until the sink takes records again.
+    Refuse,
+}
+
+/// One allow-listed command: the exact string a caller must send, and its grants.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// The key of its table.
+    pub name: String,
+    /// The pinned program, absent only where the built-in policy names one that is not installed.
+    pub program: Option<Arc<program::Program>>,
+    /// When set, the first argument must be one of these.
+    pub subcommands: Option<Vec<String>>,
+    /// Options refused wherever they stand before `--`.
+    pub deny_options: Vec<String>,
+    /// Further files or directories that may be executed (helpers).
+    pub execute: Vec<PathBuf>,
+    /// Further files or directories that may be read.
+    pub read: Vec<PathBuf>,
+    /// `interpreters = "confine"`: an always-denied name, run on purpose under the kernel profile.
+    pub interpreter: bool,
+    /// Values set in this command's environment (presets such as `GIT_OPTIONAL_LOCKS=0`).
+    pub environment: BTreeMap<String, String>,
+    /// Examples that must be allowed, checked when the policy loads.
+    pub examples_allow: Vec<String>,
+    /// Examples that must be refused.
+    pub examples_deny: Vec<String>,
+}
+
+/// One tool prefix with the commands that its tools may run.
+#[derive(Debug, Clone)]
+pub struct Toolkit {
+    /// Prefix of its tools: `sh` gives `sh_run`.
+    pub prefix: String,
+    /// Names out of `commands`; `None` means all of the policy.
+    pub commands: Option<Vec<String>>,
+}

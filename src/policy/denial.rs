@@ -1,0 +1,95 @@
+//! Refusals as values: a stable rule id, a machine code for SIEMs, one sentence for the agent.
+
+use std::borrow::Cow;
+
+/// Why a request was refused before anything was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// Stable id of the rule, such as `names.shell` or `limits.arguments`.
+    pub rule: Cow<'static, str>,
+    /// Which kind of rule it is.
+    pub kind: RuleKind,
+    /// Machine code; dashboards and detections hang on it.
+    pub reason: Reason,
+    /// One sentence for the caller: what was refused and what to do instead.
+    pub message: String,
+}
+
+/// Kind of a rule, as the audit field `rule_kind` spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleKind {
+    /// The allow-list.
+    Allow,
+    /// `allow_patterns`.
+    AllowPattern,
+    /// A rule that holds whatever the allow-list says.
+    BuiltinDeny,
+    /// A rule about arguments.
+    ArgDeny,
+    /// The working directory.
+    Cwd,
+    /// Environment names.
+    Env,
+    /// A size or count.
+    Limit,
+}
+
+/// Machine code of a refusal, as the audit field `reason` spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The name is not on the allow-list.
+    CommandNotAllowed,
+    /// The name is always denied (shells, interpreters, wrappers).
+    CommandAlwaysDenied,
+    /// An argument is refused.
+    ArgumentDenied,
+    /// The working directory is outside of the workspace.
+    CwdOutsideWorkspace,
+    /// The working directory is not a directory.
+    CwdMissing,
+    /// An environment name may not be set.
+    EnvNotAllowed,
+    /// Too many arguments, or too many bytes of them.
+    ArgvTooLarge,
+    /// A NUL byte in the name, an argument or an environment value.
+    NulInArgument,
+    /// No command was given.
+    EmptyCommand,
+    /// A limit asked for cannot be granted.
+    LimitTooHigh,
+}
+
+impl RuleKind {
+    /// The spelling in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::AllowPattern => "allow_pattern",
+            Self::BuiltinDeny => "builtin_deny",
+            Self::ArgDeny => "arg_deny",
+            Self::Cwd => "cwd",
+            Self::Env => "env",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+impl Reason {
+    /// The spelling in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CommandNotAllowed => "command_not_allowed",
+            Self::CommandAlwaysDenied => "command_always_denied",
+            Self::ArgumentDenied => "argument_denied",
+            Self::CwdOutsideWorkspace => "cwd_outside_workspace",
+            Self::CwdMissing => "cwd_missing",
+            Self::EnvNotAllowed => "env_not_allowed",
+            Self::ArgvTooLarge => "argv_too_large",
+            Self::NulInArgument => "nul_in_argument",
+            Self::EmptyCommand => "empty_command",
+            Self::LimitTooHigh => "limit_too_high",
+        }
+    }
+}
