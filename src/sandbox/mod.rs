@@ -1,1 +1,5 @@
-//! sandbox
+//! The walls: Landlock rules, the system-call filter, capabilities, resource limits, and what this
+//! host's kernel offers. Knows nothing of who asks; used by `launch/` and by `cli/`.
+
+pub mod filter;
+pub mod syscalls;
