@@ -21,3 +21,4 @@ pub mod mcp;
 pub mod policy;
 pub mod run;
 pub mod sandbox;
+mod sys;

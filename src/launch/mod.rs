@@ -1,6 +1,91 @@
 //! The launch room: launcher process, one stub a run, the code between clone and exec, tree kill.
 //! Knows nothing of the policy's rules or of MCP; takes only [`crate::policy::Authorized`].
+//!
+//! ```text
+//! server (tokio)          holds policy, audit and MCP
+//!  └ launcher             this executable again: no environment, one thread, no capabilities
+//!     └ stub, one a run   own Landlock signal domain, subreaper, deadline, kill
+//!        └ command        nested domain (files, network), filter, rlimits → execve
+//! ```
+#![allow(clippy::disallowed_methods, reason = "the one door: processes are made here and nowhere else")]
+
+mod client;
+mod confine;
+mod launcher;
+mod scratch;
+mod stub;
+mod tree;
+mod wire;
+
+pub use client::{Launcher, Prepared, Running};
+pub use wire::{Ended, EndedBy, Facts};
+
+use crate::config::Config;
+use crate::sandbox::identity;
+
+/// `argv[0]` by which this executable knows that it is the launcher.
+const ARGV0: &str = "cofferdam-launcher";
+/// Size of the private scratch file system.
+const SCRATCH_BYTES: u64 = 64 << 20;
+
+/// Why a command could not be started, or its launcher not be set up.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct LaunchError {
+    /// Step that failed: `resolve`, `execve`, or one of the sandbox.
+    pub step: String,
+    /// errno of it, 0 when there is none.
+    pub errno: i32,
+    /// One sentence.
+    pub message: String,
+}
+
+impl LaunchError {
+    pub(crate) fn new(step: &str, errno: i32, message: &str) -> Self {
+        Self { step: step.to_owned(), errno, message: message.to_owned() }
+    }
+}
 
 /// Must be the first call in `main`: when this process was started as the launcher, it serves until
 /// its socket closes and exits; otherwise returns at once.
-pub fn become_launcher_if_asked() {}
+pub fn become_launcher_if_asked() {
+    if std::env::args_os().next().is_some_and(|name| name == ARGV0) {
+        launcher::serve();
+        std::process::exit(0);
+    }
+}
+
+/// Starts the launcher of `config`. Call it before any thread exists.
+///
+/// Where the host allows it the launcher gets a mount namespace of its own; where it does not, what
+/// that would have closed must be closed by the host (a noexec workspace), or this is an error.
+///
+/// # Errors
+/// A step that failed, or a requirement that does not hold, with its remedy.
+pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
+    let workspace = &config.workspace;
+    let user = identity::choose(config.sandbox.user, &workspace.path, workspace.write)
+        .map_err(|e| LaunchError::new("identity", e.raw_os_error().unwrap_or(0), &e.to_string()))?;
+    let setup = wire::Setup {
+        workspace: workspace.path.clone(),
+        write: workspace.write,
+        user,
+        isolate: true,
+        scratch_bytes: SCRATCH_BYTES,
+    };
+    let launcher = Launcher::start(&setup).or_else(|first| {
+        // Namespaces are refused in many containers; a second launcher does without.
+        let again = Launcher::start(&wire::Setup { isolate: false, ..setup.clone() })?;
+        tracing::info!("no mount namespace for commands ({first}); relying on the mounts of the host");
+        Ok::<_, LaunchError>(again)
+    })?;
+    if !launcher.facts().workspace_noexec {
+        let text = format!(
+            "files of the workspace {} can be executed through the loader: mount it noexec, or allow \
+             unprivileged user namespaces for this process",
+            workspace.path.display()
+        );
+        return Err(LaunchError::new("workspace_noexec", 0, &text));
+    }
+    Ok(launcher)
+}

@@ -114,8 +114,9 @@ pub const ALLOWED: &[Entry] = calls! { Rule::Allow;
     SYS_linkat SYS_unlink SYS_unlinkat SYS_symlink SYS_symlinkat SYS_readlink SYS_readlinkat SYS_umask
     SYS_gettimeofday SYS_getrlimit SYS_getrusage SYS_sysinfo SYS_times SYS_getuid SYS_getgid
     SYS_geteuid SYS_getegid SYS_getresuid SYS_getresgid SYS_setpgid SYS_getpgid SYS_getpgrp SYS_getppid
+    // The set*id calls are left to the kernel: without capabilities only the own ids can be set.
     SYS_setuid SYS_setgid SYS_setreuid SYS_setregid SYS_setresuid SYS_setresgid SYS_setfsuid SYS_setfsgid
-    SYS_setsid SYS_getsid SYS_getgroups SYS_capget SYS_capset SYS_sigaltstack SYS_statfs SYS_fstatfs
+    SYS_setgroups SYS_setsid SYS_getsid SYS_getgroups SYS_capget SYS_capset SYS_sigaltstack SYS_statfs SYS_fstatfs
     SYS_getpriority SYS_sched_getparam SYS_sched_getscheduler SYS_sched_get_priority_max
     SYS_sched_get_priority_min SYS_sched_rr_get_interval SYS_sched_getaffinity SYS_sched_getattr SYS_mlock
     SYS_mlock2 SYS_munlock SYS_arch_prctl SYS_sync SYS_gettid SYS_readahead SYS_getxattr SYS_lgetxattr
@@ -223,14 +224,20 @@ pub const DENIED: &[Entry] = calls! { Rule::Deny;
     SYS_init_module SYS_finit_module SYS_delete_module SYS_kexec_load SYS_kexec_file_load SYS_reboot SYS_swapon
     SYS_swapoff SYS_bpf SYS_perf_event_open SYS_userfaultfd SYS_iopl SYS_ioperm SYS_acct SYS_quotactl SYS_syslog
     SYS_sethostname SYS_setdomainname SYS_settimeofday SYS_clock_settime SYS_adjtimex SYS_clock_adjtime
-    SYS_vhangup SYS_modify_ldt SYS_vmsplice
+    SYS_vhangup SYS_modify_ldt SYS_vmsplice SYS_uselib
+    SYS_quotactl_fd SYS_memfd_secret
     // Keys, handles and watches that pass by path checks.
     SYS_keyctl SYS_add_key SYS_request_key SYS_fanotify_init SYS_fanotify_mark SYS_open_by_handle_at
     SYS_name_to_handle_at
-    // Identity: the other set*id calls are left to the kernel, which knows no capabilities here.
-    SYS_setgroups
     // A nested filter could only narrow, but its notification listener could stall the supervisor.
     SYS_seccomp
+};
+
+/// Module calls of old kernels, gone since Linux 2.6: named so that the table has no holes there.
+pub const DENIED_OLD: &[Entry] = table! {
+    create_module = 174 => Rule::Deny,
+    get_kernel_syms = 177 => Rule::Deny,
+    query_module = 178 => Rule::Deny,
 };
 
 /// Calls that a profile with TCP ports gets instead of the denied ones; Landlock holds the ports.
@@ -256,7 +263,8 @@ pub fn table(switches: Switches) -> Vec<Entry> {
     let metadata = if switches.write { METADATA_WRITE } else { METADATA_READ_ONLY };
     let tcp = if switches.tcp { TCP } else { &[] };
     let mut all = std::collections::BTreeMap::new();
-    for entry in [ALLOWED, ALLOWED_NEW, CONDITIONAL, metadata, DENIED, tcp].into_iter().flatten() {
+    for entry in [ALLOWED, ALLOWED_NEW, CONDITIONAL, metadata, DENIED, DENIED_OLD, tcp].into_iter().flatten()
+    {
         // Later parts win: `TCP` opens what `DENIED` closes.
         all.insert(entry.nr, *entry);
     }
@@ -271,7 +279,9 @@ mod tests {
     fn no_number_stands_twice_except_where_tcp_opens_it() {
         for (metadata, name) in [(METADATA_READ_ONLY, "read-only"), (METADATA_WRITE, "write")] {
             let mut seen = std::collections::BTreeMap::new();
-            for entry in [ALLOWED, ALLOWED_NEW, CONDITIONAL, metadata, DENIED].into_iter().flatten() {
+            for entry in
+                [ALLOWED, ALLOWED_NEW, CONDITIONAL, metadata, DENIED, DENIED_OLD].into_iter().flatten()
+            {
                 let earlier = seen.insert(entry.nr, entry.name);
                 assert_eq!(earlier, None, "{} twice in the {name} table", entry.name);
             }

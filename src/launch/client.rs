@@ -1,0 +1,285 @@
+//! The server's side: one launcher, a few warm stubs, one run a stub.
+//!
+//! Called by `appliance.rs` only. Takes nothing but [`Authorized`]; what a request asked for beyond
+//! the judged vector cannot reach the launcher.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::io::unix::AsyncFd;
+
+use super::wire::{self, Ended, Facts, Failure, FromLauncher, FromStub, RunRequest, Setup, ToLauncher};
+use super::{ARGV0, LaunchError};
+use crate::policy::{Authorized, Target};
+use crate::sandbox::profile::Profile;
+use crate::sys;
+
+/// Stubs kept warm for one profile.
+const WARM_PER_PROFILE: usize = 1;
+/// Stubs kept warm in all.
+const WARM: usize = 8;
+
+/// The launcher process and the stubs that wait for work.
+#[derive(Debug)]
+pub struct Launcher {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    control: Mutex<Control>,
+    /// Waiting stubs by the digest of the profile they are confined for.
+    warm: Mutex<HashMap<String, Vec<OwnedFd>>>,
+    facts: Facts,
+}
+
+#[derive(Debug)]
+struct Control {
+    socket: OwnedFd,
+    process: Child,
+    /// Digest of each profile the launcher knows, and the number it has there.
+    known: HashMap<String, u32>,
+}
+
+/// A profile with its digest, made once per allow-list entry.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// What the kernel gets.
+    pub profile: Arc<Profile>,
+    /// `sha256:` over it.
+    pub digest: String,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> Result<MutexGuard<'_, T>, LaunchError> {
+    mutex.lock().map_err(|_| LaunchError::new("launcher", 0, "a thread panicked while it held the launcher"))
+}
+
+impl Launcher {
+    /// Starts the launcher process and waits until it is confined. Call before any thread exists.
+    ///
+    /// # Errors
+    /// The step that failed in the launcher, or that it could not be started.
+    pub(super) fn start(setup: &Setup) -> Result<Self, LaunchError> {
+        let io_error =
+            |step| move |e: io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string());
+        let (ours, theirs) = sys::socketpair().map_err(io_error("socketpair"))?;
+        let process = Command::new("/proc/self/exe")
+            .arg0(ARGV0)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(io_error("launcher"))?;
+        let gone = || LaunchError::new("launcher", 0, "the launcher process ended while it was set up");
+        wire::send(ours.as_fd(), setup, &[], &[]).map_err(io_error("launcher"))?;
+        let packet =
+            wire::recv::<FromLauncher>(ours.as_fd()).map_err(io_error("launcher"))?.ok_or_else(gone)?;
+        match packet.header {
+            FromLauncher::Ready(facts) => Ok(Self {
+                inner: Arc::new(Inner {
+                    control: Mutex::new(Control { socket: ours, process, known: HashMap::new() }),
+                    warm: Mutex::new(HashMap::new()),
+                    facts,
+                }),
+            }),
+            FromLauncher::Failed(failure) => Err(failure.into()),
+            FromLauncher::Stub => Err(gone()),
+        }
+    }
+
+    /// What is in force for every run.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.inner.facts
+    }
+
+    /// Starts `plan` with these descriptors as 0, 1 and 2, in a stub of its own.
+    ///
+    /// # Errors
+    /// The step between the request and exec that failed; nothing is left running then.
+    pub async fn run(
+        &self,
+        plan: &Authorized,
+        prepared: &Prepared,
+        limits: Vec<(u32, u64)>,
+        stdio: [OwnedFd; 3],
+    ) -> Result<Running, LaunchError> {
+        let Target::Found(program) = plan.target() else {
+            return Err(LaunchError::new("resolve", libc::ENOENT, "no such file or directory"));
+        };
+        let stub = self.take(prepared).await?;
+        let io_error = |e: io::Error| LaunchError::new("stub", e.raw_os_error().unwrap_or(0), &e.to_string());
+        let cwd = nix::sys::stat::fstat(plan.cwd().fd()).map_err(|e| io_error(e.into()))?;
+        let relative = plan.cwd().path().strip_prefix(&prepared.profile.workspace);
+        let request = RunRequest {
+            program: program.real.clone(),
+            pin: (program.dev, program.ino),
+            cwd: relative
+                .map_err(|_| LaunchError::new("chdir", libc::EXDEV, "outside of the workspace"))?
+                .to_owned(),
+            cwd_pin: (cwd.st_dev, cwd.st_ino),
+            argc: plan.argv().len(),
+            timeout_ms: u64::try_from(plan.timeout().as_millis()).unwrap_or(u64::MAX),
+            limits,
+        };
+        let blob = wire::join(&[plan.argv(), plan.env()]);
+        let fds = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
+        wire::send(stub.get_ref().as_fd(), &request, &blob, &fds).map_err(io_error)?;
+        drop(stdio);
+        match receive(&stub).await? {
+            FromStub::Started { pid } => Ok(Running { socket: stub, pid }),
+            FromStub::Failed(failure) => Err(failure.into()),
+            FromStub::Ready | FromStub::Ended(_) => Err(LaunchError::new("stub", 0, "unexpected answer")),
+        }
+    }
+
+    /// A confined stub for this profile: a warm one if there is one, and another is made meanwhile.
+    async fn take(&self, prepared: &Prepared) -> Result<AsyncFd<OwnedFd>, LaunchError> {
+        let inner = Arc::clone(&self.inner);
+        let warm = lock(&inner.warm)?.get_mut(&prepared.digest).and_then(Vec::pop);
+        let socket = match warm {
+            Some(socket) => socket,
+            None => {
+                let (inner, profile) = (Arc::clone(&inner), prepared.clone());
+                blocking(move || inner.fork(&profile)).await?
+            }
+        };
+        self.refill(prepared.clone());
+        let stub = AsyncFd::register(socket)
+            .map_err(|e| LaunchError::new("stub", 0, &e.to_string()))?;
+        match receive(&stub).await? {
+            FromStub::Ready => Ok(stub),
+            FromStub::Failed(failure) => Err(failure.into()),
+            _ => Err(LaunchError::new("stub", 0, "unexpected answer")),
+        }
+    }
+
+    /// Makes one more stub off the critical path, within the bounds.
+    fn refill(&self, prepared: Prepared) {
+        let inner = Arc::clone(&self.inner);
+        // Its failure shows at the next run, which then makes its own stub and reports.
+        drop(tokio::task::spawn_blocking(move || -> Result<(), LaunchError> {
+            let full = |warm: &HashMap<String, Vec<OwnedFd>>| {
+                warm.get(&prepared.digest).is_some_and(|stubs| stubs.len() >= WARM_PER_PROFILE)
+                    || warm.values().map(Vec::len).sum::<usize>() >= WARM
+            };
+            if full(&*lock(&inner.warm)?) {
+                return Ok(());
+            }
+            let socket = inner.fork(&prepared)?;
+            let mut warm = lock(&inner.warm)?;
+            if !full(&warm) {
+                warm.entry(prepared.digest.clone()).or_default().push(socket);
+            }
+            Ok(())
+        }));
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LaunchError> + Send + 'static,
+) -> Result<T, LaunchError> {
+    tokio::task::spawn_blocking(work).await.map_err(|e| LaunchError::new("launcher", 0, &e.to_string()))?
+}
+
+impl Inner {
+    /// Asks the launcher for a stub; its socket is non-blocking.
+    fn fork(&self, prepared: &Prepared) -> Result<OwnedFd, LaunchError> {
+        let io_error =
+            |e: io::Error| LaunchError::new("launcher", e.raw_os_error().unwrap_or(0), &e.to_string());
+        let mut control = lock(&self.control)?;
+        let next = u32::try_from(control.known.len()).unwrap_or(u32::MAX);
+        let (id, profile) = match control.known.get(&prepared.digest) {
+            Some(id) => (*id, None),
+            None => (next, Some(Box::new(Profile::clone(&prepared.profile)))),
+        };
+        let fresh = profile.is_some();
+        wire::send(control.socket.as_fd(), &ToLauncher::Stub { id, profile }, &[], &[]).map_err(io_error)?;
+        let answer = wire::recv::<FromLauncher>(control.socket.as_fd()).map_err(io_error)?;
+        let gone = || LaunchError::new("launcher", 0, "the launcher process is gone: restart the server");
+        let packet = answer.ok_or_else(gone)?;
+        if fresh && !matches!(packet.header, FromLauncher::Failed(_)) {
+            control.known.insert(prepared.digest.clone(), id);
+        }
+        match packet.header {
+            FromLauncher::Stub => {
+                let socket = packet.fds.into_iter().next().ok_or_else(gone)?;
+                let flags = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
+                nix::fcntl::fcntl(&socket, flags).map_err(|e| io_error(e.into()))?;
+                Ok(socket)
+            }
+            FromLauncher::Failed(failure) => Err(failure.into()),
+            FromLauncher::Ready(_) => Err(gone()),
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // The closed socket ends the launcher; it only needs reaping. Its stubs end with their sockets.
+        drop(nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both));
+        drop(self.process.wait());
+    }
+}
+
+/// The next message of a stub.
+async fn receive(socket: &AsyncFd<OwnedFd>) -> Result<FromStub, LaunchError> {
+    let io_error = |e: io::Error| LaunchError::new("stub", e.raw_os_error().unwrap_or(0), &e.to_string());
+    loop {
+        let mut ready = socket.readable().await.map_err(io_error)?;
+        match ready.try_io(|fd| wire::recv::<FromStub>(fd.get_ref().as_fd())) {
+            Ok(Ok(Some(packet))) => return Ok(packet.header),
+            Ok(Ok(None)) => return Err(LaunchError::new("stub", 0, "the supervisor of the run died")),
+            Ok(Err(e)) => return Err(io_error(e)),
+            Err(_would_block) => {}
+        }
+    }
+}
+
+/// A command that was executed. Dropping it kills the whole tree.
+#[derive(Debug)]
+pub struct Running {
+    socket: AsyncFd<OwnedFd>,
+    pid: i32,
+}
+
+impl Running {
+    /// Process id of the command.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Kills the command and everything it started; the end is still awaited with [`Self::ended`].
+    ///
+    /// # Errors
+    /// The supervisor is gone already.
+    pub fn kill(&self) -> Result<(), LaunchError> {
+        sys::send(self.socket.get_ref().as_fd(), wire::KILL, &[])
+            .map_err(|e| LaunchError::new("kill", e.raw_os_error().unwrap_or(0), &e.to_string()))
+    }
+
+    /// Waits until the command has ended and nothing of it is left.
+    ///
+    /// # Errors
+    /// The supervisor died; the launcher has killed what it left.
+    pub async fn ended(&self) -> Result<Ended, LaunchError> {
+        match receive(&self.socket).await? {
+            FromStub::Ended(ended) => Ok(ended),
+            FromStub::Failed(failure) => Err(failure.into()),
+            _ => Err(LaunchError::new("stub", 0, "unexpected answer")),
+        }
+    }
+}
+
+impl From<Failure> for LaunchError {
+    fn from(failure: Failure) -> Self {
+        Self { step: failure.step, errno: failure.errno, message: failure.message }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the launcher does to itself before it serves: its own mounts, identity, capabilities.
+//!
+//! Everything a command may never have is given up here once, so that no run can forget it. Each
+//! step is read back. Runs only in the launcher process, which is single-threaded.
+
+use std::ffi::CString;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use caps::CapSet;
+use nix::mount::MsFlags;
+use nix::sched::CloneFlags;
+use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::unistd::{Gid, Uid};
+
+use super::wire::{Facts, Failure, Setup};
+use crate::sys;
+
+/// `MOUNT_ATTR_*` of mount_setattr(2).
+const RDONLY: u64 = 0x1;
+const NOSUID: u64 = 0x2;
+const NODEV: u64 = 0x4;
+const NOEXEC: u64 = 0x8;
+
+/// Where a private scratch file system can be mounted: directories that exist everywhere and that
+/// no command needs.
+const SCRATCH_MOUNTS: &[&str] = &["/dev/shm", "/mnt", "/srv"];
+/// Where scratch directories may lie when no mount is possible: only on a noexec file system.
+const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
+/// Files and directories of one scratch file system.
+const SCRATCH_INODES: u64 = 16_384;
+
+pub(super) fn failure(step: &str, error: &dyn std::fmt::Display, errno: i32) -> Failure {
+    Failure { step: step.to_owned(), errno, message: format!("{step} failed: {error}") }
+}
+
+fn io(step: &'static str) -> impl Fn(std::io::Error) -> Failure {
+    move |e| failure(step, &e, e.raw_os_error().unwrap_or(0))
+}
+
+fn nx(step: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
+    move |e| failure(step, &e, e as i32)
+}
+
+/// Runs all steps and reports what is in force.
+pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
+    let abi = sys::landlock_abi().map_err(io("landlock"))?;
+    let (uid, gid) = setup.user.unwrap_or((Uid::effective().as_raw(), Gid::effective().as_raw()));
+    let scratch = if setup.isolate { isolate(setup, uid, gid)? } else { fallback_scratch() };
+    let noexec = statvfs(&setup.workspace)
+        .map_err(nx("statvfs of the workspace"))?
+        .flags()
+        .contains(FsFlags::ST_NOEXEC);
+    become_user(setup.user)?;
+    let caps = drop_capabilities()?;
+    nix::sys::prctl::set_no_new_privs().map_err(nx("no_new_privs"))?;
+    let no_new_privs = nix::sys::prctl::get_no_new_privs().map_err(nx("no_new_privs"))?;
+    if !no_new_privs {
+        return Err(failure("no_new_privs", &"it did not take effect", 0));
+    }
+    Ok(Facts {
+        landlock_abi: abi,
+        mount_namespace: setup.isolate,
+        workspace_noexec: noexec,
+        scratch,
+        uid,
+        gid,
+        caps,
+        no_new_privs,
+        hard_limits: crate::sandbox::rlimits::hard().map_err(nx("getrlimit"))?,
+    })
+}
+
+/// A mount namespace in which the workspace is noexec (and read-only unless writable) and scratch
+/// is a small noexec file system. Closes the loader route: `ld.so FILE` maps any file it may read.
+fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure> {
+    if nix::sched::unshare(CloneFlags::CLONE_NEWNS).is_err() {
+        let (outer_uid, outer_gid) = (Uid::effective(), Gid::effective());
+        nix::sched::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).map_err(nx("unshare"))?;
+        let write = |file: &str, text: String| std::fs::write(file, text).map_err(io("user namespace map"));
+        write("/proc/self/setgroups", "deny".to_owned())?;
+        write("/proc/self/uid_map", format!("{outer_uid} {outer_uid} 1"))?;
+        write("/proc/self/gid_map", format!("{outer_gid} {outer_gid} 1"))?;
+    }
+    let none: Option<&str> = None;
+    nix::mount::mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)
+        .map_err(nx("mount propagation"))?;
+    let ws = &setup.workspace;
+    nix::mount::mount(Some(ws), ws, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
+        .map_err(nx("workspace mount"))?;
+    let path =
+        CString::new(ws.as_os_str().as_bytes()).map_err(|e| failure("workspace mount", &e, libc::EINVAL))?;
+    let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
+    sys::mount_attrs(&path, attrs).map_err(io("workspace mount"))?;
+
+    let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
+    let Some(place) = SCRATCH_MOUNTS.iter().find(free) else { return Ok(None) };
+    let options =
+        format!("size={},nr_inodes={SCRATCH_INODES},mode=0711,uid={uid},gid={gid}", setup.scratch_bytes);
+    let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    nix::mount::mount(Some("scratch"), *place, Some("tmpfs"), flags, Some(options.as_str()))
+        .map_err(nx("scratch mount"))?;
+    Ok(Some(PathBuf::from(place)))
+}
+
+/// A writable directory on a noexec file system, where mounting is not possible.
+fn fallback_scratch() -> Option<PathBuf> {
+    let usable = |dir: &&Path| {
+        let noexec = statvfs(*dir).is_ok_and(|s| s.flags().contains(FsFlags::ST_NOEXEC));
+        noexec && nix::unistd::access(*dir, nix::unistd::AccessFlags::W_OK).is_ok()
+    };
+    SCRATCH_FALLBACKS.iter().map(Path::new).find(usable).map(Path::to_path_buf)
+}
+
+fn become_user(user: Option<(u32, u32)>) -> Result<(), Failure> {
+    let Some((uid, gid)) = user else { return Ok(()) };
+    // The bounding set needs CAP_SETPCAP, which the change of user takes away.
+    clear_bounding()?;
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    nix::unistd::setgroups(&[]).map_err(nx("setgroups"))?;
+    nix::unistd::setresgid(gid, gid, gid).map_err(nx("setresgid"))?;
+    nix::unistd::setresuid(uid, uid, uid).map_err(nx("setresuid"))?;
+    let now = nix::unistd::getresuid().map_err(nx("getresuid"))?;
+    if [now.real, now.effective, now.saved] != [uid; 3] {
+        return Err(failure("setresuid", &"the user id did not change", 0));
+    }
+    Ok(())
+}
+
+/// EPERM is fine only where nothing is left to drop (a container without CAP_SETPCAP).
+fn clear_bounding() -> Result<(), Failure> {
+    for cap in caps::runtime::thread_all_supported() {
+        if let Err(e) = caps::drop(None, CapSet::Bounding, cap)
+            && caps::has_cap(None, CapSet::Bounding, cap).unwrap_or(true)
+        {
+            return Err(failure("capability bounding set", &format!("{cap}: {e}"), libc::EPERM));
+        }
+    }
+    Ok(())
+}
+
+/// Empties every capability set and reads them back; returns the effective set as 16 hex digits.
+fn drop_capabilities() -> Result<String, Failure> {
+    clear_bounding()?;
+    let fail = |e: caps::errors::CapsError| failure("capabilities", &e, libc::EPERM);
+    caps::clear(None, CapSet::Ambient).map_err(fail)?;
+    caps::clear(None, CapSet::Inheritable).map_err(fail)?;
+    caps::clear(None, CapSet::Effective).map_err(fail)?;
+    caps::clear(None, CapSet::Permitted).map_err(fail)?;
+    let mut effective = 0u64;
+    for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Permitted, CapSet::Effective, CapSet::Bounding]
+    {
+        let left = caps::read(None, set).map_err(fail)?;
+        if !left.is_empty() {
+            return Err(failure("capabilities", &format!("{set:?} set is not empty: {left:?}"), libc::EPERM));
+        }
+        effective |= left.iter().map(caps::Capability::bitmask).sum::<u64>();
+    }
+    let mut hex = String::with_capacity(16);
+    write!(hex, "{effective:016x}").map_err(|e| failure("capabilities", &e, 0))?;
+    Ok(hex)
+}

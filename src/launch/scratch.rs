@@ -1,0 +1,128 @@
+//! The private directory of one run: made before it starts, gone after it ends.
+//!
+//! Its content is hostile: it may be deep, large, or full of links. Removal never follows a link
+//! and never recurses: nested directories are moved up to the top one and removed there.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::dir::{Dir, Type};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat, renameat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, mkdir, unlinkat};
+
+/// One run's scratch directory.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Makes a directory with an unguessable name below `base`, mode 0700.
+    pub(super) fn create(base: &Path) -> io::Result<Self> {
+        let path = base.join(format!("run-{}", uuid::Uuid::new_v4().simple()));
+        mkdir(&path, Mode::S_IRWXU)?;
+        Ok(Self { path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the directory and all in it.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        // The common case, an empty directory, is one call.
+        match unlinkat(AT_FDCWD, &self.path, UnlinkatFlags::RemoveDir) {
+            Err(Errno::ENOTEMPTY | Errno::EEXIST) => {}
+            done => return Ok(done?),
+        }
+        let top = open_dir(AT_FDCWD, &self.path)?;
+        let mut fresh = 0u64;
+        while empty_once(&top, &mut fresh)? {}
+        Ok(unlinkat(AT_FDCWD, &self.path, UnlinkatFlags::RemoveDir)?)
+    }
+}
+
+fn open_dir(at: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    Ok(openat(at, path, flags, Mode::empty())?)
+}
+
+/// One pass over the top directory; true when another is needed.
+fn empty_once(top: &OwnedFd, fresh: &mut u64) -> io::Result<bool> {
+    let mut again = false;
+    for name in names(top)? {
+        if unlinkat(top, &name, UnlinkatFlags::NoRemoveDir).is_ok() {
+            continue;
+        }
+        again = true;
+        match unlinkat(top, &name, UnlinkatFlags::RemoveDir) {
+            Err(Errno::ENOTEMPTY | Errno::EEXIST) => {}
+            done => {
+                done?;
+                continue;
+            }
+        }
+        // The run may have taken its own permissions away; the owner can take them back.
+        nix::sys::stat::fchmodat(top, &name, Mode::S_IRWXU, nix::sys::stat::FchmodatFlags::FollowSymlink)?;
+        let dir = open_dir(top, &name)?;
+        for inner in names(&dir)? {
+            if unlinkat(&dir, &inner, UnlinkatFlags::NoRemoveDir).is_err() {
+                *fresh += 1;
+                renameat(&dir, &inner, top, format!(".up-{fresh}").as_str())?;
+            }
+        }
+        unlinkat(top, &name, UnlinkatFlags::RemoveDir)?;
+    }
+    Ok(again)
+}
+
+fn names(dir: &OwnedFd) -> io::Result<Vec<PathBuf>> {
+    use std::os::unix::ffi::OsStrExt;
+    // A descriptor of its own, because reading moves its position.
+    let fresh = open_dir(dir, Path::new("."))?;
+    let mut out = Vec::new();
+    for entry in Dir::from_fd(fresh)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            out.push(PathBuf::from(std::ffi::OsStr::from_bytes(name)));
+        }
+        let _: Option<Type> = entry.file_type();
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removes_deep_trees_and_never_follows_links() {
+        let base = tempfile::tempdir().unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let scratch = Scratch::create(base.path()).unwrap();
+        let mut deep = scratch.path().to_path_buf();
+        for _ in 0..200 {
+            deep.push("d");
+            std::fs::create_dir(&deep).unwrap();
+            std::fs::write(deep.join("file"), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(outside.path(), scratch.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(outside.path().parent().unwrap(), scratch.path().join("dirlink")).unwrap();
+        scratch.remove().unwrap();
+        assert!(!scratch.path().exists());
+        assert!(outside.path().exists());
+    }
+
+    #[test]
+    fn names_are_private_and_differ() {
+        use std::os::unix::fs::PermissionsExt;
+        let base = tempfile::tempdir().unwrap();
+        let (a, b) = (Scratch::create(base.path()).unwrap(), Scratch::create(base.path()).unwrap());
+        assert_ne!(a.path(), b.path());
+        assert_eq!(std::fs::metadata(a.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+}

@@ -1,0 +1,258 @@
+//! The supervisor of one run: confined before it knows the command, alone with its tree.
+//!
+//! Forked by the launcher ahead of time. It enters a Landlock domain of its own (signal and abstract
+//! socket scope), forbids writable-and-executable memory, installs the profile's system-call filter,
+//! and waits. One request later it starts the command in a nested domain, owns deadline and kill,
+//! reports, and ends. A closed socket means that the server is gone: everything is killed.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+use super::confine::failure;
+use super::scratch::Scratch;
+use super::tree;
+use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest};
+use crate::sandbox::filter::Insn;
+use crate::sandbox::landlock;
+use crate::sandbox::profile::Profile;
+use crate::sys::{self, ChildPlan, Limit, WaitStatus};
+
+/// What a stub gets from the launcher.
+pub(super) struct Stub<'a> {
+    /// Its end of the pair.
+    pub(super) socket: OwnedFd,
+    /// The profile it is confined for.
+    pub(super) profile: &'a Profile,
+    /// The profile's filter.
+    pub(super) filter: &'a [Insn],
+    /// Workspace root as the launcher's mounts show it.
+    pub(super) root: &'a OwnedFd,
+    /// Its scratch directory.
+    pub(super) scratch: Option<&'a Scratch>,
+}
+
+fn io(step: &'static str) -> impl Fn(std::io::Error) -> Failure {
+    move |e| failure(step, &e, e.raw_os_error().unwrap_or(0))
+}
+
+fn nx(step: &'static str) -> impl Fn(Errno) -> Failure {
+    move |e| failure(step, &e, e as i32)
+}
+
+impl Stub<'_> {
+    /// Confines itself, serves one request and returns; the process ends afterwards.
+    pub(super) fn serve(self) {
+        let socket = self.socket.as_fd();
+        let say = |message: &FromStub| wire::send(socket, message, &[], &[]);
+        let confined = self.confine();
+        let (ruleset, signals) = match confined {
+            Ok(confined) => confined,
+            // Nobody to tell when this fails too: the closed socket tells it.
+            Err(failure) => return drop(say(&FromStub::Failed(failure))),
+        };
+        if say(&FromStub::Ready).is_ok()
+            && let Ok(Some(packet)) = wire::recv::<RunRequest>(socket)
+        {
+            let end = match self.run(packet, &ruleset, &signals, socket) {
+                Ok(ended) => FromStub::Ended(ended),
+                Err(failure) => FromStub::Failed(failure),
+            };
+            self.clean();
+            drop(say(&end));
+        } else {
+            self.clean();
+        }
+    }
+
+    /// Removal here comes before the answer; what it cannot remove the launcher removes, unfiltered,
+    /// when this process has ended.
+    fn clean(&self) {
+        if let Some(scratch) = self.scratch {
+            drop(scratch.remove());
+        }
+    }
+
+    fn confine(&self) -> Result<(OwnedFd, SignalFd), Failure> {
+        nix::unistd::setsid().map_err(nx("setsid"))?;
+        nix::sys::prctl::set_child_subreaper(true).map_err(nx("child_subreaper"))?;
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGCHLD);
+        mask.thread_block().map_err(nx("signal_mask"))?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .map_err(nx("signalfd"))?;
+        let rules = |e: landlock::RulesetError| failure("landlock", &e, 0);
+        let command = landlock::command(self.profile, self.scratch.map(Scratch::path)).map_err(rules)?;
+        let scopes = landlock::scopes().map_err(rules)?;
+        sys::landlock_restrict_self(&scopes).map_err(io("landlock"))?;
+        sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
+        sys::seccomp_install(self.filter).map_err(io("seccomp"))?;
+        Ok((command, signals))
+    }
+
+    fn run(
+        &self,
+        packet: Packet<RunRequest>,
+        ruleset: &OwnedFd,
+        signals: &SignalFd,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Ended, Failure> {
+        let Packet { header: request, blob, fds } = packet;
+        let stdio: [OwnedFd; 3] =
+            fds.try_into().map_err(|_| failure("stdio", &"three descriptors expected", 0))?;
+        let cwd = self.open_cwd(&request)?;
+        pinned(&request.program, request.pin)?;
+        let mut strings = wire::split(&blob);
+        let mut env = strings.split_off(request.argc.min(strings.len()));
+        self.scratch_environment(&mut env);
+        let program =
+            CString::new(request.program.as_os_str().as_bytes()).map_err(|e| failure("execve", &e, 0))?;
+        let limits: Vec<Limit> = request
+            .limits
+            .iter()
+            .map(|(resource, value)| Limit { resource: *resource, value: *value })
+            .collect();
+        let started = Instant::now();
+        let pid = sys::spawn(&ChildPlan {
+            program: &program,
+            argv: &strings,
+            env: &env,
+            stdio: [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()],
+            cwd: cwd.as_raw_fd(),
+            limits: &limits,
+            ruleset: ruleset.as_raw_fd(),
+        })
+        .map_err(|e| failure(e.step.as_str(), &Errno::from_raw(e.errno).desc(), e.errno))?;
+        drop(stdio); // or the server would never read an end of file
+        // A server that is gone is noticed by the poll below.
+        drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
+        let deadline = started + Duration::from_millis(request.timeout_ms);
+        Ok(supervise(pid, started, deadline, signals, socket))
+    }
+
+    /// Opens the judged directory again through the launcher's mounts and compares it.
+    fn open_cwd(&self, request: &RunRequest) -> Result<OwnedFd, Failure> {
+        let path = if request.cwd.as_os_str().is_empty() { Path::new(".") } else { request.cwd.as_path() };
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let cwd = openat2(self.root, path, how).map_err(nx("chdir"))?;
+        let stat = nix::sys::stat::fstat(&cwd).map_err(nx("chdir"))?;
+        if (stat.st_dev, stat.st_ino) != request.cwd_pin {
+            return Err(failure("chdir", &"the directory was replaced after it was judged", libc::ESTALE));
+        }
+        Ok(cwd)
+    }
+
+    /// `HOME` and `TMPDIR` are the scratch directory unless the policy sets them.
+    fn scratch_environment(&self, env: &mut Vec<CString>) {
+        let home = self.scratch.map_or(Path::new("/nonexistent"), Scratch::path).as_os_str().as_bytes();
+        for name in [&b"HOME="[..], b"TMPDIR="] {
+            if !env.iter().any(|entry| entry.as_bytes().starts_with(name))
+                && let Ok(entry) = CString::new([name, home].concat())
+            {
+                env.push(entry);
+            }
+        }
+    }
+}
+
+/// The program file must still be the one that was resolved when the policy loaded.
+fn pinned(program: &Path, pin: (u64, u64)) -> Result<(), Failure> {
+    let now = std::fs::metadata(program).map_err(io("execve"))?;
+    if (now.dev(), now.ino()) == pin {
+        return Ok(());
+    }
+    let text = format!("{} was replaced after the policy was loaded: reload the policy", program.display());
+    Err(failure("pin", &text, libc::ESTALE))
+}
+
+/// Waits for the end, whoever brings it, and leaves no descendant.
+fn supervise(
+    pid: Pid,
+    started: Instant,
+    deadline: Instant,
+    signals: &SignalFd,
+    socket: BorrowedFd<'_>,
+) -> Ended {
+    let mut end =
+        Tally { pid: pid.as_raw(), ended: None, user: Duration::ZERO, system: Duration::ZERO, max_rss: 0 };
+    let mut by = EndedBy::Itself;
+    while end.ended.is_none() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            by = EndedBy::Timeout;
+            break;
+        }
+        // Rounded up, or the last fraction of a millisecond would spin.
+        let wait = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        let mut fds =
+            [PollFd::new(socket, PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        // EINTR and a full timeout both lead back to the checks above.
+        if poll(&mut fds, wait).is_err() {
+            continue;
+        }
+        let [from_server, child] = fds;
+        if child.any() == Some(true) {
+            drop(signals.read_signal());
+            end.reap();
+        }
+        if end.ended.is_none() && from_server.any() == Some(true) {
+            by = EndedBy::Kill;
+            break;
+        }
+    }
+    let wall = started.elapsed();
+    let running = u32::from(end.ended.is_none());
+    let swept = tree::kill_all(|status| end.count(status));
+    let (code, signal) = end.ended.unwrap_or((None, None));
+    let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+    Ended {
+        code,
+        signal,
+        by,
+        killed: swept.killed.saturating_sub(running),
+        left: swept.left,
+        wall_us: micros(wall),
+        user_us: micros(end.user),
+        system_us: micros(end.system),
+        max_rss: end.max_rss,
+    }
+}
+
+/// What was reaped so far.
+struct Tally {
+    pid: i32,
+    ended: Option<(Option<i32>, Option<i32>)>,
+    user: Duration,
+    system: Duration,
+    max_rss: u64,
+}
+
+impl Tally {
+    fn count(&mut self, status: &WaitStatus) {
+        self.user += status.user;
+        self.system += status.system;
+        self.max_rss = self.max_rss.max(status.max_rss);
+        if status.pid == self.pid {
+            self.ended = Some((status.code, status.signal));
+        }
+    }
+
+    /// Reaps all that has ended, orphans of the command included.
+    fn reap(&mut self) {
+        while let Ok(Some(status)) = sys::wait_any(false) {
+            self.count(&status);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Messages between server, launcher and stubs: one JSON header and raw bytes a packet.
+//!
+//! Both ends are this very executable, so there is no version to negotiate. Argument vectors travel
+//! as NUL-separated bytes, never as text, so that what was judged is what runs.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::profile::Profile;
+use crate::sys;
+
+/// Largest packet. Above it the kernel's default socket buffer (net.core.wmem_default) refuses.
+pub(crate) const MAX_PACKET: usize = 192 * 1024;
+
+/// First message to the launcher: how to set itself up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Setup {
+    /// Workspace root, canonical.
+    pub(crate) workspace: PathBuf,
+    /// Whether commands may write there.
+    pub(crate) write: bool,
+    /// User and group to become, when the server is root.
+    pub(crate) user: Option<(u32, u32)>,
+    /// Try to get a mount namespace of its own.
+    pub(crate) isolate: bool,
+    /// Bytes of the private scratch file system.
+    pub(crate) scratch_bytes: u64,
+}
+
+/// What the launcher found and did, stamped into records.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Facts {
+    /// Landlock ABI of the kernel.
+    pub landlock_abi: u32,
+    /// The launcher has a mount namespace of its own.
+    pub mount_namespace: bool,
+    /// Files of the workspace cannot be executed or mapped executable.
+    pub workspace_noexec: bool,
+    /// Directory below which each run gets its scratch directory; absent: there is none.
+    pub scratch: Option<PathBuf>,
+    /// User id of commands.
+    pub uid: u32,
+    /// Group id of commands.
+    pub gid: u32,
+    /// Effective capabilities of commands, 16 hex digits, read back.
+    pub caps: String,
+    /// no-new-privs, read back.
+    pub no_new_privs: bool,
+    /// Hard resource limits of the launcher: no command can be given more.
+    pub hard_limits: Vec<(u32, u64)>,
+}
+
+/// Requests to the launcher after its set-up.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToLauncher {
+    /// Make a stub for this profile; the profile itself comes with its first use.
+    Stub {
+        /// Number given by the server.
+        id: u32,
+        /// What it is, when the launcher does not have it yet.
+        profile: Option<Box<Profile>>,
+    },
+}
+
+/// Answers of the launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromLauncher {
+    /// Set up.
+    Ready(Facts),
+    /// A stub exists; its socket comes with this message.
+    Stub,
+    /// It could not be done.
+    Failed(Failure),
+}
+
+/// Request to a stub; argv and environment follow as raw bytes, stdin, stdout and stderr as
+/// descriptors.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunRequest {
+    /// Program file.
+    pub(crate) program: PathBuf,
+    /// Device and inode it was pinned at.
+    pub(crate) pin: (u64, u64),
+    /// Working directory, relative to the workspace root.
+    pub(crate) cwd: PathBuf,
+    /// Device and inode of the working directory as it was judged.
+    pub(crate) cwd_pin: (u64, u64),
+    /// How many of the NUL-separated strings are arguments; the rest is environment.
+    pub(crate) argc: usize,
+    /// Wall clock in milliseconds.
+    pub(crate) timeout_ms: u64,
+    /// Resource limits as (number, value).
+    pub(crate) limits: Vec<(u32, u64)>,
+}
+
+/// What a stub says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromStub {
+    /// Confined and waiting.
+    Ready,
+    /// The program was executed as this process.
+    Started {
+        /// Its process id in the server's namespace.
+        pid: i32,
+    },
+    /// It was not, and nothing is left.
+    Failed(Failure),
+    /// It ended, and so did everything it left.
+    Ended(Ended),
+}
+
+/// Why a step failed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// Name of the step.
+    pub(crate) step: String,
+    /// errno, 0 when there is none.
+    pub(crate) errno: i32,
+    /// One sentence.
+    pub(crate) message: String,
+}
+
+/// Who or what ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndedBy {
+    /// The command itself.
+    Itself,
+    /// The deadline.
+    Timeout,
+    /// The server asked, or went away.
+    Kill,
+}
+
+/// The end of a run, as its supervisor saw it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ended {
+    /// Exit code, when the command exited by itself.
+    pub code: Option<i32>,
+    /// Signal number, when one ended it.
+    pub signal: Option<i32>,
+    /// Who ended it.
+    pub by: EndedBy,
+    /// Descendants that were still alive and were killed.
+    pub killed: u32,
+    /// Descendants left after the kill: 0, or the run is reported as broken.
+    pub left: u32,
+    /// Exec to reap in microseconds.
+    pub wall_us: u64,
+    /// User CPU of all reaped processes, in microseconds.
+    pub user_us: u64,
+    /// System CPU likewise.
+    pub system_us: u64,
+    /// Largest resident set of one process, in bytes.
+    pub max_rss: u64,
+}
+
+/// Any later message to a stub, and a closed socket, means: kill.
+pub(crate) const KILL: &[u8] = b"\0\0\0\0";
+
+/// Sends `header` and `blob` as one packet.
+pub(crate) fn send<T: Serialize>(
+    socket: BorrowedFd<'_>,
+    header: &T,
+    blob: &[u8],
+    fds: &[RawFd],
+) -> io::Result<()> {
+    let json = serde_json::to_vec(header)?;
+    let len = u32::try_from(json.len()).map_err(io::Error::other)?;
+    let packet = [&len.to_le_bytes()[..], &json, blob].concat();
+    if packet.len() > MAX_PACKET {
+        return Err(io::Error::from_raw_os_error(libc::E2BIG));
+    }
+    sys::send(socket, &packet, fds)
+}
+
+/// One packet taken apart.
+pub(crate) struct Packet<T> {
+    pub(crate) header: T,
+    pub(crate) blob: Vec<u8>,
+    pub(crate) fds: Vec<OwnedFd>,
+}
+
+/// Receives one packet; `None` when the peer closed its end.
+pub(crate) fn recv<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<Packet<T>>> {
+    let mut buffer = vec![0u8; MAX_PACKET];
+    let (len, fds) = sys::recv(socket, &mut buffer)?;
+    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "malformed packet");
+    let Some(packet) = buffer.get(..len).filter(|p| !p.is_empty()) else { return Ok(None) };
+    let (len, rest) = packet.split_first_chunk::<4>().ok_or_else(malformed)?;
+    let len = usize::try_from(u32::from_le_bytes(*len)).map_err(io::Error::other)?;
+    let (json, blob) = rest.split_at_checked(len).ok_or_else(malformed)?;
+    Ok(Some(Packet { header: serde_json::from_slice(json)?, blob: blob.to_vec(), fds }))
+}
+
+/// NUL-separated strings, each with its terminator.
+pub(crate) fn join(lists: &[&[CString]]) -> Vec<u8> {
+    lists.iter().flat_map(|l| l.iter()).flat_map(|s| s.as_bytes_with_nul().iter().copied()).collect()
+}
+
+/// The reverse of [`join`].
+pub(crate) fn split(blob: &[u8]) -> Vec<CString> {
+    blob.split_inclusive(|b| *b == 0).filter_map(|s| CString::from_vec_with_nul(s.to_vec()).ok()).collect()
+}

@@ -1,0 +1,103 @@
+//! From a profile to a Landlock ruleset descriptor. Every requirement is hard: a right that the
+//! kernel does not know is an error, never a rule left out (landlock(7), ABI 6 = Linux 6.12).
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
+};
+
+use super::profile::Profile;
+
+/// Why a ruleset could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesetError {
+    /// The kernel refused a feature or a rule.
+    #[error("landlock ruleset of {profile}: {source}")]
+    Kernel {
+        /// Profile name.
+        profile: String,
+        /// What the library says.
+        source: landlock::RulesetError,
+    },
+    /// A path of the profile cannot be opened.
+    #[error("landlock rule for {}: opening it failed: {source}", .path.display())]
+    Open {
+        /// The path.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// The library built a ruleset that has no descriptor: Landlock is not there.
+    #[error("landlock is not available: the kernel gave no ruleset")]
+    NotAvailable,
+}
+
+fn hard() -> Ruleset {
+    Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
+}
+
+fn finish(
+    profile: &str,
+    created: Result<RulesetCreated, landlock::RulesetError>,
+) -> Result<OwnedFd, RulesetError> {
+    let created = created.map_err(|source| RulesetError::Kernel { profile: profile.to_owned(), source })?;
+    Option::<OwnedFd>::from(created).ok_or(RulesetError::NotAvailable)
+}
+
+/// The outer domain of a supervisor: its signals and abstract sockets stay inside, files are untouched.
+///
+/// # Errors
+/// A kernel without scopes (before ABI 6).
+pub fn scopes() -> Result<OwnedFd, RulesetError> {
+    finish("supervisor", hard().scope(Scope::from_all(ABI::V6)).and_then(Ruleset::create))
+}
+
+/// The domain of a command: everything denied but what `profile` lists, and `scratch` to write in.
+///
+/// # Errors
+/// A path that is gone, or a kernel that lacks a right.
+pub fn command(profile: &Profile, scratch: Option<&Path>) -> Result<OwnedFd, RulesetError> {
+    let read_dir = AccessFs::ReadFile | AccessFs::ReadDir;
+    let write_dir = read_dir
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::MakeDir
+        | AccessFs::MakeSym
+        | AccessFs::MakeFifo
+        | AccessFs::RemoveFile
+        | AccessFs::RemoveDir
+        | AccessFs::Refer;
+    let write_file = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+    let mut rules: Vec<(&Path, BitFlags<AccessFs>)> = Vec::new();
+    rules.extend(profile.execute.iter().map(|p| (p.as_path(), read_dir | AccessFs::Execute)));
+    rules.extend(profile.read.iter().map(|p| (p.as_path(), read_dir)));
+    rules.extend(profile.write.iter().map(|p| (p.as_path(), write_file)));
+    rules.push((&profile.workspace, if profile.workspace_write { write_dir } else { read_dir }));
+    rules.extend(scratch.map(|p| (p, write_dir)));
+
+    let kernel = |source| RulesetError::Kernel { profile: profile.name.clone(), source };
+    let mut created = hard()
+        .handle_access(AccessFs::from_all(ABI::V6))
+        .and_then(|r| r.handle_access(AccessNet::from_all(ABI::V6)))
+        .and_then(|r| r.scope(Scope::from_all(ABI::V6)))
+        .and_then(Ruleset::create)
+        .map_err(kernel)?;
+    for (path, rights) in rules {
+        let open = |source| RulesetError::Open { path: path.to_owned(), source };
+        let fd = PathFd::new(path).map_err(|e| open(std::io::Error::other(e)))?;
+        let is_dir =
+            File::from(fd.as_fd().try_clone_to_owned().map_err(open)?).metadata().map_err(open)?.is_dir();
+        // Directory rights on a file are refused by the kernel, so a file gets the file rights only.
+        let rights = if is_dir { rights } else { rights & AccessFs::from_file(ABI::V6) };
+        created = created.add_rule(PathBeneath::new(fd, rights)).map_err(kernel)?;
+    }
+    for port in &profile.tcp {
+        created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(kernel)?;
+    }
+    finish(&profile.name, Ok(created))
+}

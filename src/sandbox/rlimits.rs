@@ -1,0 +1,52 @@
+//! Resource limits of a command (setrlimit(2)): hard equals soft, so nothing can be raised.
+
+use nix::sys::resource::{Resource, getrlimit};
+
+use crate::config::Limits;
+
+/// A resource and its value.
+pub type Limit = (u32, u64);
+
+const RESOURCES: &[Resource] = &[
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_CPU,
+    Resource::RLIMIT_AS,
+    Resource::RLIMIT_FSIZE,
+    Resource::RLIMIT_NOFILE,
+    Resource::RLIMIT_NPROC,
+    Resource::RLIMIT_MEMLOCK,
+    Resource::RLIMIT_MSGQUEUE,
+    Resource::RLIMIT_SIGPENDING,
+    Resource::RLIMIT_RTPRIO,
+    Resource::RLIMIT_NICE,
+];
+
+/// Hard limits of the calling process for the resources that commands are limited in.
+///
+/// # Errors
+/// As the kernel says.
+pub fn hard() -> nix::Result<Vec<Limit>> {
+    RESOURCES.iter().map(|r| getrlimit(*r).map(|(_, hard)| (*r as u32, hard))).collect()
+}
+
+/// The limits of one run, none above `hard`: without CAP_SYS_RESOURCE that would be an error.
+#[must_use]
+pub fn of(limits: &Limits, hard: &[Limit]) -> Vec<Limit> {
+    let wanted = |resource| match resource {
+        // No core dumps, locked memory, message queues, real-time or raised priority.
+        Resource::RLIMIT_CORE
+        | Resource::RLIMIT_MEMLOCK
+        | Resource::RLIMIT_MSGQUEUE
+        | Resource::RLIMIT_RTPRIO
+        | Resource::RLIMIT_NICE => 0,
+        Resource::RLIMIT_CPU => limits.cpu_time.as_secs().max(1),
+        Resource::RLIMIT_AS => limits.memory,
+        Resource::RLIMIT_FSIZE => limits.file_size,
+        Resource::RLIMIT_NOFILE => limits.open_files,
+        Resource::RLIMIT_NPROC => limits.processes,
+        // Queued signals and POSIX timers.
+        _ => 256,
+    };
+    let ceiling = |number| hard.iter().find(|(n, _)| *n == number).map_or(u64::MAX, |(_, value)| *value);
+    RESOURCES.iter().map(|r| (*r as u32, wanted(*r).min(ceiling(*r as u32)))).collect()
+}

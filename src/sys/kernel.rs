@@ -1,0 +1,184 @@
+//! Wrappers of single system calls.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::unistd::Pid;
+
+use crate::sandbox::filter::Insn;
+
+/// Turns the -1/errno convention of `libc` into a value.
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Landlock ABI of the running kernel (landlock_create_ruleset(2), `LANDLOCK_CREATE_RULESET_VERSION`).
+///
+/// # Errors
+/// ENOSYS or EOPNOTSUPP where the kernel has no Landlock or it is not enabled.
+pub fn landlock_abi() -> io::Result<u32> {
+    // SAFETY: a null attribute of size 0 with flag 1 asks for the version and touches no memory.
+    let abi = check(unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, 1u32)
+    })?;
+    u32::try_from(abi).map_err(io::Error::other)
+}
+
+/// Enters the domain of `ruleset` for good (landlock_restrict_self(2)). Needs no-new-privs.
+///
+/// # Errors
+/// As the kernel says: EPERM without no-new-privs, E2BIG at the 16th layer.
+pub fn landlock_restrict_self(ruleset: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor is open for the duration of the call; flags are 0.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) }).map(drop)
+}
+
+/// Installs `program` on this thread and all that it starts (seccomp(2), `SECCOMP_SET_MODE_FILTER`).
+///
+/// # Errors
+/// EINVAL for a malformed program, EACCES without no-new-privs.
+pub fn seccomp_install(program: &[Insn]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(io::Error::other)?;
+    let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `prog` points to `len` instructions that outlive the call; the kernel only reads them.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const prog) })
+        .map(drop)
+}
+
+/// Marks every descriptor from `first` on close-on-exec, or closes them (close_range(2)).
+///
+/// # Errors
+/// ENOSYS before Linux 5.9 (5.11 for the flag).
+pub fn close_from(first: u32, only_on_exec: bool) -> io::Result<()> {
+    let flags = if only_on_exec { libc::CLOSE_RANGE_CLOEXEC } else { 0 };
+    // SAFETY: descriptors are closed or marked; callers hold no owned descriptor at or above `first`
+    // when closing (the launcher calls it before it owns any).
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, flags) }).map(drop)
+}
+
+/// Makes memory that is or was writable non-executable for good (PR_SET_MDWE, Linux 6.3; inherited).
+///
+/// # Errors
+/// EINVAL on older kernels.
+pub fn restrict_memory_execution() -> io::Result<()> {
+    const PR_SET_MDWE: libc::c_int = 65;
+    const REFUSE_EXEC_GAIN: libc::c_ulong = 1;
+    // SAFETY: takes integers only.
+    check(
+        unsafe {
+            libc::prctl(
+                PR_SET_MDWE,
+                REFUSE_EXEC_GAIN,
+                0 as libc::c_ulong,
+                0 as libc::c_ulong,
+                0 as libc::c_ulong,
+            )
+        }
+        .into(),
+    )
+    .map(drop)
+}
+
+/// Gives every signal its default action and unblocks all: blocked and ignored signals survive exec.
+///
+/// # Errors
+/// As the kernel says.
+pub fn reset_signals() -> io::Result<()> {
+    for signal in 1..=64 {
+        if signal == libc::SIGKILL || signal == libc::SIGSTOP || signal == 32 || signal == 33 {
+            continue; // not settable; 32 and 33 belong to the C library
+        }
+        // SAFETY: SIG_DFL is always a valid disposition and replaces a handler of this process.
+        if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    nix::sys::signal::SigSet::empty().thread_set_mask()?;
+    Ok(())
+}
+
+/// Forks; `Some(child)` in the parent, `None` in the child.
+///
+/// # Errors
+/// EAGAIN at a process limit, ENOMEM.
+///
+/// # Safety
+/// The caller must be single-threaded, so that the child may go on to allocate and lock.
+pub unsafe fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: the caller vouches for a single thread.
+    match unsafe { nix::unistd::fork() }? {
+        nix::unistd::ForkResult::Parent { child } => Ok(Some(child)),
+        nix::unistd::ForkResult::Child => Ok(None),
+    }
+}
+
+/// Sets mount attributes on `path` and all mounts below it (mount_setattr(2), Linux 5.12).
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN in the mount namespace's user namespace.
+pub fn mount_attrs(path: &CStr, set: u64) -> io::Result<()> {
+    let attr = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: the path is NUL-terminated and the attribute lives over the call, with its true size.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::AT_RECURSIVE,
+            &raw const attr,
+            size_of::<libc::mount_attr>(),
+        )
+    })
+    .map(drop)
+}
+
+/// One reaped child.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitStatus {
+    /// Its process id.
+    pub pid: i32,
+    /// Exit code, when it exited by itself.
+    pub code: Option<i32>,
+    /// Signal number, when one ended it.
+    pub signal: Option<i32>,
+    /// User CPU time of it and the children it waited for.
+    pub user: Duration,
+    /// System CPU time likewise.
+    pub system: Duration,
+    /// Largest resident set in bytes.
+    pub max_rss: u64,
+}
+
+/// Reaps one child that has ended (wait4(2)). `Ok(None)`: children are left but none has ended.
+/// ECHILD (no child at all) is an error, which callers take as "nothing is left".
+///
+/// # Errors
+/// ECHILD, EINTR.
+pub fn wait_any(block: bool) -> io::Result<Option<WaitStatus>> {
+    let mut status = 0;
+    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    // SAFETY: an all-zero `rusage` is a valid value of that plain-data type.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both out-pointers are valid for the call.
+    let pid = unsafe { libc::wait4(-1, &raw mut status, flags, &raw mut usage) };
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if pid == 0 {
+        return Ok(None);
+    }
+    let time = |t: libc::timeval| {
+        Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), 0)
+            + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
+    };
+    Ok(Some(WaitStatus {
+        pid,
+        code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+        user: time(usage.ru_utime),
+        system: time(usage.ru_stime),
+        max_rss: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
+    }))
+}

@@ -1,0 +1,19 @@
+//! The only room with `unsafe`: thin wrappers of the system calls that no crate wraps, and the
+//! code between clone and exec. Called by `sandbox/` and `launch/` only; every wrapper checks the
+//! kernel's answer and returns it as a value.
+#![allow(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "raw system calls and process creation live here and nowhere else"
+)]
+
+mod child;
+mod fdpass;
+mod kernel;
+
+pub use child::{ChildPlan, Limit, spawn};
+pub use fdpass::{recv, send, socketpair};
+pub use kernel::{
+    WaitStatus, close_from, fork, landlock_abi, landlock_restrict_self, mount_attrs, reset_signals,
+    restrict_memory_execution, seccomp_install, wait_any,
+};
