@@ -1,4 +1,9 @@
 //! The command line: one file a subcommand, clap for everything. Knows no kernel calls.
+//!
+//! Called by `main.rs` only. Each subcommand file has an `Args` and a `run(Args) -> ExitCode`; its
+//! help text is the documentation comment of its `Args`. Exit statuses are a contract
+//! (see `README.md`): a usage error is a failure of cofferdam itself, 125, because clap's customary 2
+//! could not be told from a program's own status.
 
 use std::process::ExitCode;
 
@@ -7,11 +12,27 @@ use clap::{Parser, Subcommand};
 pub mod check;
 pub mod exec;
 pub mod explain;
+pub mod generate;
+
+/// Status of a failure of cofferdam itself, a usage error included.
+pub const FAILED: u8 = 125;
 
 /// Runs commands for AI agents under an allow-list, inside Landlock and seccomp, and records
 /// every outcome.
 #[derive(Debug, Parser)]
-#[command(name = "cofferdam", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "cofferdam",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  cofferdam exec -- git log --oneline -3        run one command, confined and recorded
+  cofferdam explain -- git push                 judge it only: allowed or refused, and why
+  cofferdam check policy.toml                   validate a policy before it is used
+
+With no --policy the built-in policy applies to the current directory, read-only."
+)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -22,13 +43,37 @@ enum Command {
     Exec(exec::Args),
     Explain(explain::Args),
     Check(check::Args),
+    Completions(generate::CompletionsArgs),
+    Man(generate::ManArgs),
 }
 
 /// Parses the command line and runs one subcommand.
 pub fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match cli.command {
         Command::Exec(args) => exec::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Check(args) => check::run(args),
+        Command::Completions(args) => generate::completions(args),
+        Command::Man(args) => generate::man(args),
+    }
+}
+
+/// Help and version go to standard output with status 0, errors to standard error with 125.
+fn usage(error: &clap::Error) -> ExitCode {
+    let printed = error.print();
+    if error.use_stderr() || printed.is_err() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+
+    #[test]
+    fn command_line_is_consistent() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
     }
 }

@@ -182,12 +182,15 @@ one() {
     *:flood) # how much output comes through
       bytes=$( { "${bounded[@]}" </dev/null 2>&1 || true; } | wc -c)
       if [ "$bytes" -ge 100000000 ]; then rc=10; echo "ESCAPED $name: $bytes bytes came through" >"$log"
-      else echo "BLOCKED $name: $bytes bytes" >"$log"; fi ;;
-    *:hold) # whether a descendant can hold the reader of the output
-      { "${bounded[@]}" </dev/null 2>&1 || true; } | cat >"$log"
+      elif [ "$bytes" -ge 4096 ]; then rc=0; echo "BLOCKED $name: $bytes bytes" >"$log"; fi ;;
+    *:hold) # whether a descendant holds the reader of the output; such a probe ends with status 21
+      set +e
+      "${bounded[@]}" </dev/null 2>&1 | cat >"$log"
+      rc=${PIPESTATUS[0]}
+      set -e
       elapsed=$(( ($(date +%s%N) - began) / 1000000 ))
       if [ "$elapsed" -ge 5000 ]; then rc=10; echo "ESCAPED $name: reader held for $elapsed ms" >>"$log"
-      elif [ "$elapsed" -lt 5000 ]; then rc=0; echo "BLOCKED $name: released after $elapsed ms" >>"$log"; fi ;;
+      elif [ "$rc" -eq 21 ]; then echo "BLOCKED $name: released after $elapsed ms" >>"$log"; fi ;;
     *)
       set +e
       "${bounded[@]}" </dev/null 2>&1 | head -c 65536 >"$log"
