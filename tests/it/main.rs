@@ -1,1 +1,16 @@
 //! Integration tests: one binary, one file a subject.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start the program under test and the tools that observe it"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a failed expectation is what a test is for, in helper functions as well"
+)]
+
+mod dependencies;
+mod house;
+mod scan;
