@@ -46,6 +46,9 @@ fn doors(path: &str, bare: &str) -> Vec<String> {
     if path.starts_with("src/launch/") {
         return Vec::new();
     }
+    // Lines of the system-call table are data: `clone3 = c::SYS_clone3 => …`.
+    let table = Regex::new(r"\b\w+\s*=\s*c::SYS_\w+\s*=>").unwrap();
+    let bare = &*if path == "src/sandbox/syscalls.rs" { table.replace_all(bare, "") } else { bare.into() };
     let mut found = matches(PROCESS, bare);
     if !path.starts_with("src/sandbox/") {
         found.extend(matches(RAW, bare));

@@ -13,4 +13,5 @@
 
 mod dependencies;
 mod house;
+mod probe_gate;
 mod scan;

@@ -108,8 +108,8 @@ fn after_block_comment(text: &str) -> &str {
 
 /// A string literal that begins here (`"…"`, `r#"…"#`; a `b` or `c` before it is plain code).
 fn string_at<'a>(text: &'a str, before: &str) -> Option<(&'a str, &'a str)> {
-    let in_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
-        && !before.ends_with(|c: char| c == 'b' || c == 'c');
+    let in_word =
+        before.ends_with(|c: char| c.is_alphanumeric() || c == '_') && !before.ends_with(['b', 'c']);
     if let Some(raw) = text.strip_prefix('r').filter(|_| !in_word) {
         let hashes = raw.len() - raw.trim_start_matches('#').len();
         let body = raw[hashes..].strip_prefix('"')?;

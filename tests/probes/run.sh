@@ -9,6 +9,7 @@
 #   --mode MODE         read-only, writable or both (default): how the policy grants the workspace
 #   -p PATTERN          only probes whose name matches this glob (not with --gate)
 #   -o DIR              keep the tables as DIR/bare.tsv, DIR/read-only.tsv, DIR/writable.tsv
+#   -d DIR              take probes, catalogue and lists from DIR instead of from here
 #   -t SECONDS          longest time one probe may take (default 40)
 #
 # Categories: E an effect or a read outside, S a risky kernel interface reachable, R a resource limit
@@ -37,6 +38,7 @@ while [ $# -gt 0 ]; do
     --mode) mode=${2:?--mode needs read-only, writable or both}; shift 2 ;;
     -p) pattern=${2:?-p needs a glob}; shift 2 ;;
     -o) out_dir=${2:?-o needs a directory}; shift 2 ;;
+    -d) here=$(cd "${2:?-d needs a directory}" && pwd); shift 2 ;;
     -t) limit=${2:?-t needs seconds}; shift 2 ;;
     -h|--help) sed -n '2,/^set -/p' "${BASH_SOURCE[0]}" | sed '$d; s/^# \{0,1\}//'; exit 0 ;;
     --) shift; wrapper=("$@"); break ;;
