@@ -151,8 +151,7 @@ impl Launcher {
             }
         };
         self.refill(prepared.clone());
-        let stub = AsyncFd::register(socket)
-            .map_err(|e| LaunchError::new("stub", 0, &e.to_string()))?;
+        let stub = sys::watch(socket).map_err(|e| LaunchError::new("stub", 0, &e.to_string()))?;
         match receive(&stub).await? {
             FromStub::Ready => Ok(stub),
             FromStub::Failed(failure) => Err(failure.into()),

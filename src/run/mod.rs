@@ -2,6 +2,7 @@
 //! drained into capped buffers, the end awaited. Knows nothing of MCP or of option grammars.
 
 pub mod buffer;
+pub mod foreground;
 
 pub use buffer::{CappedBuffer, Captured, Dropped};
 

@@ -3,6 +3,8 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use tokio::io::unix::AsyncFd;
+
 use nix::sys::socket::{AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType};
 
 /// Most descriptors in one message.
@@ -50,4 +52,14 @@ pub fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
     Ok((message.bytes, fds))
+}
+
+/// Registers a non-blocking descriptor with the runtime.
+///
+/// # Errors
+/// No runtime, or the descriptor cannot be polled.
+pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor stays open and the same as long as the registration lives, because the
+    // `AsyncFd` owns it and callers only borrow it.
+    unsafe { AsyncFd::register(fd) }.map_err(io::Error::from)
 }

@@ -12,7 +12,7 @@ mod fdpass;
 mod kernel;
 
 pub use child::{ChildPlan, Limit, spawn};
-pub use fdpass::{recv, send, socketpair};
+pub use fdpass::{recv, send, socketpair, watch};
 pub use kernel::{
     WaitStatus, close_from, fork, landlock_abi, landlock_restrict_self, mount_attrs, reset_signals,
     restrict_memory_execution, seccomp_install, wait_any,

@@ -1,0 +1,141 @@
+//! Feeding and draining one running command until its whole tree is gone.
+//!
+//! Standard input is written by a task of its own, so a command that never reads cannot stall the
+//! reads. Each output stream is drained into a capped buffer whatever the command writes. Called by
+//! `appliance.rs`.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{CappedBuffer, Captured, Chunk, Stream};
+use crate::launch::{Ended, LaunchError, Running};
+
+/// How long output is still read after the last process of the run is gone: what is in the pipe is
+/// there already, so this only bounds the impossible.
+const DRAIN: Duration = Duration::from_millis(250);
+/// Bytes read at once.
+const READ: usize = 64 * 1024;
+
+/// Our ends of the three pipes.
+#[derive(Debug)]
+pub struct Pipes {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+}
+
+/// Makes the three pipes: ours, and those of the command in the order 0, 1, 2.
+///
+/// # Errors
+/// EMFILE and the like.
+pub fn pipes() -> io::Result<(Pipes, [OwnedFd; 3])> {
+    let pipe = || nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC);
+    let (stdin_theirs, stdin) = pipe()?;
+    let (stdout, stdout_theirs) = pipe()?;
+    let (stderr, stderr_theirs) = pipe()?;
+    for fd in [&stdin, &stdout, &stderr] {
+        // The flag belongs to our end alone: the two ends of a pipe are separate open files.
+        nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+    }
+    Ok((Pipes { stdin, stdout, stderr }, [stdin_theirs, stdout_theirs, stderr_theirs]))
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Finished {
+    /// The end as the supervisor saw it.
+    pub ended: Result<Ended, LaunchError>,
+    /// Captured standard output.
+    pub stdout: Captured,
+    /// Captured standard error.
+    pub stderr: Captured,
+}
+
+/// Budget of one stream.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// Bytes kept.
+    pub bytes: usize,
+    /// Lines kept.
+    pub lines: usize,
+}
+
+/// Runs to the end. When `cancel` fires, the whole tree is killed and the rest is as usual.
+///
+/// # Errors
+/// The pipes cannot be registered with the runtime; the command is killed then.
+pub async fn foreground(
+    running: Running,
+    pipes: Pipes,
+    stdin: Option<Vec<u8>>,
+    budget: Budget,
+    live: Option<mpsc::Sender<Chunk>>,
+    cancel: &CancellationToken,
+) -> io::Result<Finished> {
+    let stdout = pipe::Receiver::from_owned_fd(pipes.stdout)?;
+    let stderr = pipe::Receiver::from_owned_fd(pipes.stderr)?;
+    let writer = match stdin.filter(|bytes| !bytes.is_empty()) {
+        // A closed pipe: the command reads an end of file at once.
+        None => None,
+        Some(bytes) => {
+            let mut sender = pipe::Sender::from_owned_fd(pipes.stdin)?;
+            // EPIPE only says that the command did not want the rest.
+            Some(tokio::spawn(async move { drop(sender.write_all(&bytes).await) }))
+        }
+    };
+    let over = CancellationToken::new();
+    let out = tokio::spawn(drain(stdout, Stream::Stdout, budget, live.clone(), over.clone()));
+    let err = tokio::spawn(drain(stderr, Stream::Stderr, budget, live, over.clone()));
+    let ended = tokio::select! {
+        biased;
+        ended = running.ended() => ended,
+        () = cancel.cancelled() => match running.kill() {
+            Ok(()) => running.ended().await,
+            Err(e) => Err(e),
+        },
+    };
+    // Should the supervisor have died, its socket is closed and the launcher kills the rest.
+    drop(running);
+    over.cancel();
+    if let Some(writer) = writer {
+        writer.abort();
+    }
+    let (stdout, stderr) = (out.await.map_err(io::Error::other)?, err.await.map_err(io::Error::other)?);
+    Ok(Finished { ended, stdout: stdout.read(), stderr: stderr.read() })
+}
+
+/// Reads one stream to its end, or until `over` and nothing came for [`DRAIN`].
+async fn drain(
+    mut pipe: pipe::Receiver,
+    stream: Stream,
+    budget: Budget,
+    mut live: Option<mpsc::Sender<Chunk>>,
+    over: CancellationToken,
+) -> CappedBuffer {
+    let mut buffer = CappedBuffer::new(budget.bytes, budget.lines);
+    let mut chunk = vec![0u8; READ];
+    loop {
+        let read = tokio::select! {
+            biased;
+            read = pipe.read(&mut chunk) => read,
+            () = over.cancelled() => match tokio::time::timeout(DRAIN, pipe.read(&mut chunk)).await {
+                Ok(read) => read,
+                Err(_elapsed) => return buffer,
+            },
+        };
+        // An error of a pipe end that we own can only mean that there is no more.
+        let Some(bytes) = read.ok().filter(|n| *n > 0).and_then(|n| chunk.get(..n)) else { return buffer };
+        buffer.push(bytes);
+        if let Some(sender) = &live
+            && sender.send(Chunk { stream, bytes: bytes.to_vec() }).await.is_err()
+        {
+            live = None; // nobody listens any more; the capture goes on
+        }
+    }
+}
