@@ -222,7 +222,8 @@ impl Inner {
 impl Drop for Control {
     fn drop(&mut self) {
         // The closed socket ends the launcher; it only needs reaping. Its stubs end with their sockets.
-        drop(nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both));
+        let _: nix::Result<()> =
+            nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
         drop(self.process.wait());
     }
 }

@@ -105,7 +105,7 @@ impl Launcher {
             let [control, child] = fds;
             let (asked, ended) = (control.any() == Some(true), child.any() == Some(true));
             if ended {
-                drop(self.signals.read_signal());
+                let _: nix::Result<_> = self.signals.read_signal();
                 self.reap();
             }
             if asked && !self.answer() {
@@ -194,8 +194,9 @@ impl Launcher {
             }
             for pid in orphans {
                 let pid = Pid::from_raw(pid);
-                drop(kill(pid, Signal::SIGKILL));
-                drop(nix::sys::wait::waitpid(pid, None));
+                // Gone already is as good.
+                let _: nix::Result<()> = kill(pid, Signal::SIGKILL);
+                let _: nix::Result<_> = nix::sys::wait::waitpid(pid, None);
             }
         }
         eprintln!("cofferdam launcher: processes of a dead supervisor are left");

@@ -204,7 +204,7 @@ fn supervise(
         }
         let [from_server, child] = fds;
         if child.any() == Some(true) {
-            drop(signals.read_signal());
+            let _: nix::Result<_> = signals.read_signal();
             end.reap();
         }
         if end.ended.is_none() && from_server.any() == Some(true) {

@@ -13,36 +13,36 @@ use nix::unistd::Pid;
 
 /// One resource limit; hard and soft become `value`.
 #[derive(Debug, Clone, Copy)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// `RLIMIT_*` number.
-    pub resource: u32,
+    pub(crate) resource: u32,
     /// In the unit of the resource.
-    pub value: u64,
+    pub(crate) value: u64,
 }
 
 /// Everything the child needs, prepared.
 #[derive(Debug)]
-pub struct ChildPlan<'a> {
+pub(crate) struct ChildPlan<'a> {
     /// Absolute path of the program file.
-    pub program: &'a CStr,
+    pub(crate) program: &'a CStr,
     /// Argument vector as judged.
-    pub argv: &'a [CString],
+    pub(crate) argv: &'a [CString],
     /// `NAME=value` entries.
-    pub env: &'a [CString],
+    pub(crate) env: &'a [CString],
     /// Descriptors (3 or higher) that become 0, 1 and 2.
-    pub stdio: [RawFd; 3],
+    pub(crate) stdio: [RawFd; 3],
     /// Directory descriptor of the working directory.
-    pub cwd: RawFd,
+    pub(crate) cwd: RawFd,
     /// Limits to set.
-    pub limits: &'a [Limit],
+    pub(crate) limits: &'a [Limit],
     /// Landlock ruleset of the command.
-    pub ruleset: RawFd,
+    pub(crate) ruleset: RawFd,
 }
 
 /// The steps of the child, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Step {
+pub(crate) enum Step {
     /// The process itself could not be made.
     Clone = 1,
     /// PR_SET_PDEATHSIG.
@@ -66,7 +66,7 @@ pub enum Step {
 impl Step {
     /// Name in records and messages.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Clone => "clone",
             Self::ParentDeathSignal => "parent_death_signal",
@@ -83,11 +83,11 @@ impl Step {
 
 /// Where the child stopped.
 #[derive(Debug, Clone, Copy)]
-pub struct ChildError {
+pub(crate) struct ChildError {
     /// The step that failed.
-    pub step: Step,
+    pub(crate) step: Step,
     /// The kernel's errno.
-    pub errno: i32,
+    pub(crate) errno: i32,
 }
 
 /// What parent and child share. Plain data: the child only reads the pointers and writes the error.
@@ -111,7 +111,7 @@ const STACK: usize = 64 * 1024;
 ///
 /// # Errors
 /// The step that failed and its errno; no process is left then.
-pub fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
+pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
     let failed = |step, errno| ChildError { step, errno };
     if plan.stdio.iter().any(|fd| *fd < 3) {
         return Err(failed(Step::Stdio, libc::EBADF));

@@ -14,7 +14,7 @@ const MAX_FDS: usize = 4;
 ///
 /// # Errors
 /// EMFILE and the like.
-pub fn socketpair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn socketpair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::sys::socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?)
 }
 
@@ -22,7 +22,7 @@ pub fn socketpair() -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// # Errors
 /// EPIPE when the peer is gone, EMSGSIZE when it is too large for the socket.
-pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[RawFd]) -> io::Result<()> {
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[RawFd]) -> io::Result<()> {
     let rights = [ControlMessage::ScmRights(fds)];
     let control = if fds.is_empty() { &rights[..0] } else { &rights[..] };
     let flags = MsgFlags::MSG_NOSIGNAL;
@@ -35,7 +35,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[RawFd]) -> io::Result<(
 ///
 /// # Errors
 /// EMSGSIZE when the message or its descriptors did not fit; EAGAIN on a non-blocking socket.
-pub fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut control = nix::cmsg_space!([RawFd; MAX_FDS]);
     let mut slices = [IoSliceMut::new(buffer)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC;
@@ -58,7 +58,7 @@ pub fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec
 ///
 /// # Errors
 /// No runtime, or the descriptor cannot be polled.
-pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor stays open and the same as long as the registration lives, because the
     // `AsyncFd` owns it and callers only borrow it.
     unsafe { AsyncFd::register(fd) }.map_err(io::Error::from)

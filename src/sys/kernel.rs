@@ -18,7 +18,7 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 ///
 /// # Errors
 /// ENOSYS or EOPNOTSUPP where the kernel has no Landlock or it is not enabled.
-pub fn landlock_abi() -> io::Result<u32> {
+pub(crate) fn landlock_abi() -> io::Result<u32> {
     // SAFETY: a null attribute of size 0 with flag 1 asks for the version and touches no memory.
     let abi = check(unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, 1u32)
@@ -30,7 +30,7 @@ pub fn landlock_abi() -> io::Result<u32> {
 ///
 /// # Errors
 /// As the kernel says: EPERM without no-new-privs, E2BIG at the 16th layer.
-pub fn landlock_restrict_self(ruleset: &OwnedFd) -> io::Result<()> {
+pub(crate) fn landlock_restrict_self(ruleset: &OwnedFd) -> io::Result<()> {
     // SAFETY: the descriptor is open for the duration of the call; flags are 0.
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) }).map(drop)
 }
@@ -39,7 +39,7 @@ pub fn landlock_restrict_self(ruleset: &OwnedFd) -> io::Result<()> {
 ///
 /// # Errors
 /// EINVAL for a malformed program, EACCES without no-new-privs.
-pub fn seccomp_install(program: &[Insn]) -> io::Result<()> {
+pub(crate) fn seccomp_install(program: &[Insn]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(io::Error::other)?;
     let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     // SAFETY: `prog` points to `len` instructions that outlive the call; the kernel only reads them.
@@ -51,7 +51,7 @@ pub fn seccomp_install(program: &[Insn]) -> io::Result<()> {
 ///
 /// # Errors
 /// ENOSYS before Linux 5.9 (5.11 for the flag).
-pub fn close_from(first: u32, only_on_exec: bool) -> io::Result<()> {
+pub(crate) fn close_from(first: u32, only_on_exec: bool) -> io::Result<()> {
     let flags = if only_on_exec { libc::CLOSE_RANGE_CLOEXEC } else { 0 };
     // SAFETY: descriptors are closed or marked; callers hold no owned descriptor at or above `first`
     // when closing (the launcher calls it before it owns any).
@@ -62,7 +62,7 @@ pub fn close_from(first: u32, only_on_exec: bool) -> io::Result<()> {
 ///
 /// # Errors
 /// EINVAL on older kernels.
-pub fn restrict_memory_execution() -> io::Result<()> {
+pub(crate) fn restrict_memory_execution() -> io::Result<()> {
     const PR_SET_MDWE: libc::c_int = 65;
     const REFUSE_EXEC_GAIN: libc::c_ulong = 1;
     // SAFETY: takes integers only.
@@ -85,7 +85,7 @@ pub fn restrict_memory_execution() -> io::Result<()> {
 ///
 /// # Errors
 /// As the kernel says.
-pub fn reset_signals() -> io::Result<()> {
+pub(crate) fn reset_signals() -> io::Result<()> {
     for signal in 1..=64 {
         if signal == libc::SIGKILL || signal == libc::SIGSTOP || signal == 32 || signal == 33 {
             continue; // not settable; 32 and 33 belong to the C library
@@ -106,7 +106,7 @@ pub fn reset_signals() -> io::Result<()> {
 ///
 /// # Safety
 /// The caller must be single-threaded, so that the child may go on to allocate and lock.
-pub unsafe fn fork() -> io::Result<Option<Pid>> {
+pub(crate) unsafe fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: the caller vouches for a single thread.
     match unsafe { nix::unistd::fork() }? {
         nix::unistd::ForkResult::Parent { child } => Ok(Some(child)),
@@ -118,7 +118,7 @@ pub unsafe fn fork() -> io::Result<Option<Pid>> {
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN in the mount namespace's user namespace.
-pub fn mount_attrs(path: &CStr, set: u64) -> io::Result<()> {
+pub(crate) fn mount_attrs(path: &CStr, set: u64) -> io::Result<()> {
     let attr = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: the path is NUL-terminated and the attribute lives over the call, with its true size.
     check(unsafe {
@@ -136,19 +136,19 @@ pub fn mount_attrs(path: &CStr, set: u64) -> io::Result<()> {
 
 /// One reaped child.
 #[derive(Debug, Clone, Copy)]
-pub struct WaitStatus {
+pub(crate) struct WaitStatus {
     /// Its process id.
-    pub pid: i32,
+    pub(crate) pid: i32,
     /// Exit code, when it exited by itself.
-    pub code: Option<i32>,
+    pub(crate) code: Option<i32>,
     /// Signal number, when one ended it.
-    pub signal: Option<i32>,
+    pub(crate) signal: Option<i32>,
     /// User CPU time of it and the children it waited for.
-    pub user: Duration,
+    pub(crate) user: Duration,
     /// System CPU time likewise.
-    pub system: Duration,
+    pub(crate) system: Duration,
     /// Largest resident set in bytes.
-    pub max_rss: u64,
+    pub(crate) max_rss: u64,
 }
 
 /// Reaps one child that has ended (wait4(2)). `Ok(None)`: children are left but none has ended.
@@ -156,7 +156,7 @@ pub struct WaitStatus {
 ///
 /// # Errors
 /// ECHILD, EINTR.
-pub fn wait_any(block: bool) -> io::Result<Option<WaitStatus>> {
+pub(crate) fn wait_any(block: bool) -> io::Result<Option<WaitStatus>> {
     let mut status = 0;
     let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
     // SAFETY: an all-zero `rusage` is a valid value of that plain-data type.

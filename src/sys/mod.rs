@@ -11,9 +11,9 @@ mod child;
 mod fdpass;
 mod kernel;
 
-pub use child::{ChildPlan, Limit, spawn};
-pub use fdpass::{recv, send, socketpair, watch};
-pub use kernel::{
+pub(crate) use child::{ChildPlan, Limit, spawn};
+pub(crate) use fdpass::{recv, send, socketpair, watch};
+pub(crate) use kernel::{
     WaitStatus, close_from, fork, landlock_abi, landlock_restrict_self, mount_attrs, reset_signals,
     restrict_memory_execution, seccomp_install, wait_any,
 };
