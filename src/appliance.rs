@@ -3,14 +3,24 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
-use std::time::Duration;
+mod records;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{AuditError, Context};
-use crate::policy::{Denial, Request};
+use crate::audit::{Audit, AuditError, Context, OpenRun};
+use crate::config::{Config, ConfigError};
+use crate::launch::{Ended, EndedBy, Facts, LaunchError, Launcher, Prepared};
+use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
+use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
+use crate::sandbox::profile::{Profile, ProfileError};
+use crate::sandbox::rlimits;
 
 /// One command to run on behalf of somebody.
 #[derive(Debug, Default)]
@@ -21,8 +31,8 @@ pub struct Call {
     pub stdin: Option<Vec<u8>>,
     /// Who asks, for the records.
     pub context: Context,
-    /// Output as it comes, beside the capture. A receiver that falls behind loses nothing of the
-    /// capture: chunks that it has no room for are not sent.
+    /// Output as it comes, beside the capture. A receiver that does not read holds the command up
+    /// (until its timeout), as a full pipe would.
     pub live: Option<mpsc::Sender<Chunk>>,
 }
 
@@ -35,7 +45,7 @@ pub enum Outcome {
     Ran(Box<Report>),
     /// It was allowed but could not be started: not found, not executable, sandbox failure.
     NotStarted(NotStarted),
-    /// No durable start record, hence no run.
+    /// No durable start record, hence no run; or the end could not be recorded.
     AuditUnavailable(AuditError),
 }
 
@@ -54,10 +64,12 @@ pub struct Report {
     pub stdout: Captured,
     /// Captured standard error.
     pub stderr: Captured,
-    /// Spawn to reap.
+    /// Exec to reap.
     pub duration: Duration,
     /// Descendants that were still alive at the end and were killed.
     pub killed: u32,
+    /// Descendants left after that: 0, asserted by the supervisor.
+    pub left: u32,
     /// Wall-clock limit that was in force.
     pub timeout: Duration,
     /// The caller asked for a longer one than the policy allows.
@@ -70,27 +82,226 @@ pub struct NotStarted {
     /// Id shared by its two records.
     pub run_id: String,
     /// Step that failed: `resolve`, `execve`, or a sandbox step such as `landlock`.
-    pub step: &'static str,
-    /// `errno` of it.
+    pub step: String,
+    /// `errno` of it, 0 when there is none.
     pub errno: i32,
     /// One sentence for people.
     pub message: String,
 }
 
+/// Why an appliance could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The policy file.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The policy as a whole.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The launcher or a requirement of the sandbox.
+    #[error("sandbox: {0}")]
+    Launch(#[from] LaunchError),
+    /// The audit log.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
 /// Policy, launcher and audit, ready to run commands.
 #[derive(Debug)]
-pub struct Appliance {}
+pub struct Appliance {
+    policy: Policy,
+    launcher: Launcher,
+    audit: Audit,
+    /// Profiles by allow-list entry and program file, made at first use.
+    profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
+}
 
 impl Appliance {
+    /// Starts the launcher and opens the audit log. Call it before any thread exists: the launcher
+    /// is this executable, started again from here.
+    ///
+    /// # Errors
+    /// A requirement that does not hold, a sink that takes no records.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        let config = Arc::new(config);
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let server_env: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
+        let launcher = crate::launch::start(&config)?;
+        crate::sandbox::require::check(&config.sandbox, launcher.facts())?;
+        let policy = Policy::new(Arc::clone(&config), &server_env)?;
+        let audit = Audit::open(&config.audit, records::origin(&config))?;
+        Ok(Self { policy, launcher, audit, profiles: Mutex::new(HashMap::new()) })
+    }
+
+    /// Records that a server starts to serve `transport`, and the policy it serves.
+    ///
+    /// # Errors
+    /// When the records could not be made durable: nothing may be served then.
+    pub async fn announce(&self, transport: Option<&'static str>) -> Result<(), AuditError> {
+        let config = self.config();
+        self.audit.server_start(&records::server_start(config, self.launcher.facts(), transport)).await?;
+        self.audit.policy_load(&records::policy_load(config)).await
+    }
+
+    /// Records the end of the server. Nothing is run afterwards.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn stop(&self) -> Result<(), AuditError> {
+        self.audit.server_stop().await
+    }
+
+    /// The policy that judges.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The configuration behind it.
+    #[must_use]
+    pub fn config(&self) -> &Arc<Config> {
+        self.policy.config()
+    }
+
+    /// What the launcher enforces on every run.
+    #[must_use]
+    pub fn sandbox(&self) -> &Facts {
+        self.launcher.facts()
+    }
+
     /// Judges, records, runs, captures and records one command. When `cancel` fires, the whole
     /// process tree is killed and the run is reported as cancelled.
     pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
-        let _ = (call, cancel);
-        Outcome::NotStarted(NotStarted {
-            run_id: String::new(),
-            step: "resolve",
-            errno: 2,
-            message: String::new(),
-        })
+        let accepted = Instant::now();
+        let Call { request, stdin, context, live } = call;
+        let plan = match self.judge(&request, stdin.as_ref()) {
+            Ok(plan) => plan,
+            Err(denial) => {
+                let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();
+                let facts = records::run_denied(self.config(), &request, &env_names, stdin.as_ref(), &denial);
+                return match self.audit.run_denied(&context, &facts).await {
+                    Ok(()) => Outcome::Denied(denial),
+                    Err(e) => Outcome::AuditUnavailable(e),
+                };
+            }
+        };
+        let prepared = self.prepare(&plan);
+        let (env_names, ready) = (records::env_names(&plan), prepared.as_ref().ok());
+        let facts =
+            records::run_start(self.config(), self.sandbox(), &request, &plan, &env_names, stdin.as_ref(), ready);
+        let open = match self.audit.run_start(&context, &facts).await {
+            Ok(open) => open,
+            Err(e) => return Outcome::AuditUnavailable(e),
+        };
+        let queue = accepted.elapsed();
+        let result = match prepared {
+            Ok(prepared) => self.execute(&plan, &prepared, stdin, live, &cancel).await,
+            Err(e) => Err(e),
+        };
+        match result {
+            Ok((pid, finished, ended)) => self.finish(open, &plan, queue, pid, &finished, &ended).await,
+            Err(e) => self.not_started(open, queue, e).await,
+        }
+    }
+
+    fn judge(&self, request: &Request, stdin: Option<&Vec<u8>>) -> Result<Box<Authorized>, Denial> {
+        let limits = &self.config().limits;
+        if let Some(bytes) = stdin.filter(|bytes| bytes.len() > limits.stdin_bytes) {
+            let (asked, most) = (bytes.len(), limits.stdin_bytes);
+            return Err(Denial {
+                rule: "limits.stdin_bytes".into(),
+                kind: RuleKind::Limit,
+                reason: Reason::LimitTooHigh,
+                message: format!("standard input has {asked} bytes; the policy allows {most} (limits.stdin_bytes)"),
+            });
+        }
+        let cwd = self.config().workspace.resolve(request.cwd.as_deref());
+        match self.policy.judge(request, cwd) {
+            Verdict::Allow(plan) => Ok(plan),
+            Verdict::Deny(denial) => Err(denial),
+        }
+    }
+
+    /// The kernel profile of an authorised command, made once per entry and program file.
+    fn prepare(&self, plan: &Authorized) -> Result<Prepared, LaunchError> {
+        let Target::Found(program) = plan.target() else {
+            return Err(LaunchError::new("resolve", libc::ENOENT, "no such file or directory"));
+        };
+        let command = plan.command();
+        let key = (command.name.clone(), program.dev, program.ino);
+        let poisoned = |_| LaunchError::new("profile", 0, "a thread panicked while it made a profile");
+        if let Some(ready) = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?.get(&key) {
+            return Ok(ready.clone());
+        }
+        let failed = |e: ProfileError| LaunchError::new("profile", 0, &e.to_string());
+        let profile = Profile::compile(self.config(), command, program).map_err(failed)?;
+        let digest = profile.digest().map_err(|e| LaunchError::new("profile", 0, &e.to_string()))?;
+        let ready = Prepared { profile: Arc::new(profile), digest };
+        self.profiles.lock().map_err(|e| poisoned(e.to_string()))?.insert(key, ready.clone());
+        Ok(ready)
+    }
+
+    async fn execute(
+        &self,
+        plan: &Authorized,
+        prepared: &Prepared,
+        stdin: Option<Vec<u8>>,
+        live: Option<mpsc::Sender<Chunk>>,
+        cancel: &CancellationToken,
+    ) -> Result<(i32, Finished, Ended), LaunchError> {
+        let io_error = |step: &'static str| {
+            move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
+        };
+        let (ours, theirs) = foreground::pipes().map_err(io_error("pipes"))?;
+        let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
+        let running = self.launcher.run(plan, prepared, limits, theirs).await?;
+        let pid = running.pid();
+        let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
+        let finished = foreground::foreground(running, ours, stdin, budget, live, cancel);
+        let finished = finished.await.map_err(io_error("capture"))?;
+        let ended = finished.ended.clone()?;
+        Ok((pid, finished, ended))
+    }
+
+    async fn finish(
+        &self,
+        open: OpenRun,
+        plan: &Authorized,
+        queue: Duration,
+        pid: i32,
+        finished: &Finished,
+        ended: &Ended,
+    ) -> Outcome {
+        let run_id = open.run_id().to_owned();
+        let end = records::run_end(queue, pid, finished, ended);
+        if let Err(e) = self.audit.run_end(open, &end).await {
+            return Outcome::AuditUnavailable(e);
+        }
+        let exit = match (ended.code, ended.signal) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => Exit::Unknown,
+        };
+        Outcome::Ran(Box::new(Report {
+            run_id,
+            exit,
+            timed_out: ended.by == EndedBy::Timeout,
+            cancelled: ended.by == EndedBy::Kill,
+            stdout: finished.stdout.clone(),
+            stderr: finished.stderr.clone(),
+            duration: Duration::from_micros(ended.wall_us),
+            killed: ended.killed,
+            left: ended.left,
+            timeout: plan.timeout(),
+            timeout_clamped: plan.timeout_clamped(),
+        }))
+    }
+
+    async fn not_started(&self, open: OpenRun, queue: Duration, error: LaunchError) -> Outcome {
+        let run_id = open.run_id().to_owned();
+        if let Err(e) = self.audit.run_end(open, &records::not_started(queue, &error)).await {
+            return Outcome::AuditUnavailable(e);
+        }
+        Outcome::NotStarted(NotStarted { run_id, step: error.step, errno: error.errno, message: error.message })
     }
 }

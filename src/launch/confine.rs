@@ -4,7 +4,6 @@
 //! step is read back. Runs only in the launcher process, which is single-threaded.
 
 use std::ffi::CString;
-use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -140,8 +139,8 @@ fn clear_bounding() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Empties every capability set and reads them back; returns the effective set as 16 hex digits.
-fn drop_capabilities() -> Result<String, Failure> {
+/// Empties every capability set and reads them back; returns the effective set.
+fn drop_capabilities() -> Result<u64, Failure> {
     clear_bounding()?;
     let fail = |e: caps::errors::CapsError| failure("capabilities", &e, libc::EPERM);
     caps::clear(None, CapSet::Ambient).map_err(fail)?;
@@ -157,7 +156,5 @@ fn drop_capabilities() -> Result<String, Failure> {
         }
         effective |= left.iter().map(caps::Capability::bitmask).sum::<u64>();
     }
-    let mut hex = String::with_capacity(16);
-    write!(hex, "{effective:016x}").map_err(|e| failure("capabilities", &e, 0))?;
-    Ok(hex)
+    Ok(effective)
 }

@@ -168,7 +168,7 @@ impl Launcher {
                 // SAFETY: the launcher has one thread.
                 match unsafe { sys::fork() } {
                     Ok(None) => std::process::exit(i32::from(scratch.remove().is_err())),
-                    Ok(Some(_)) => {}
+                    Ok(Some(pid)) => drop(self.stubs.insert(pid.as_raw(), None)),
                     Err(e) => {
                         eprintln!("cofferdam launcher: removing {}: fork: {e}", scratch.path().display())
                     }
@@ -180,15 +180,14 @@ impl Launcher {
     /// A stub that was killed from outside leaves its tree to us (child subreaper): kill what is not
     /// a stub until nothing is left.
     fn kill_orphans(&self) {
+        let list = format!("/proc/self/task/{}/children", nix::unistd::gettid());
         for _ in 0..1000 {
-            let listed =
-                std::fs::read_to_string(format!("/proc/self/task/{}/children", nix::unistd::gettid()));
-            let orphans: Vec<i32> = listed
-                .iter()
-                .flat_map(|text| text.split_whitespace())
-                .filter_map(|pid| pid.parse().ok())
-                .filter(|pid| !self.stubs.contains_key(pid))
-                .collect();
+            let text = match std::fs::read_to_string(&list) {
+                Ok(text) => text,
+                Err(e) => return eprintln!("cofferdam launcher: reading {list} to find orphans failed: {e}"),
+            };
+            let children = text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
+            let orphans: Vec<i32> = children.filter(|pid| !self.stubs.contains_key(pid)).collect();
             if orphans.is_empty() {
                 return;
             }

@@ -112,7 +112,7 @@ impl Stub<'_> {
             fds.try_into().map_err(|_| failure("stdio", &"three descriptors expected", 0))?;
         let cwd = self.open_cwd(&request)?;
         pinned(&request.program, request.pin)?;
-        let mut strings = wire::split(&blob);
+        let mut strings = wire::split(&blob).map_err(io("argv"))?;
         let mut env = strings.split_off(request.argc.min(strings.len()));
         self.scratch_environment(&mut env);
         let program =

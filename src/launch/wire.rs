@@ -47,8 +47,8 @@ pub struct Facts {
     pub uid: u32,
     /// Group id of commands.
     pub gid: u32,
-    /// Effective capabilities of commands, 16 hex digits, read back.
-    pub caps: String,
+    /// Effective capabilities of commands, read back: 0, or nothing would be served.
+    pub caps: u64,
     /// no-new-privs, read back.
     pub no_new_privs: bool,
     /// Hard resource limits of the launcher: no command can be given more.
@@ -203,6 +203,6 @@ pub(crate) fn join(lists: &[&[CString]]) -> Vec<u8> {
 }
 
 /// The reverse of [`join`].
-pub(crate) fn split(blob: &[u8]) -> Vec<CString> {
-    blob.split_inclusive(|b| *b == 0).filter_map(|s| CString::from_vec_with_nul(s.to_vec()).ok()).collect()
+pub(crate) fn split(blob: &[u8]) -> io::Result<Vec<CString>> {
+    blob.split_inclusive(|b| *b == 0).map(|s| CString::from_vec_with_nul(s.to_vec()).map_err(io::Error::other)).collect()
 }

@@ -1,0 +1,159 @@
+//! From what the appliance knows to the facts of audit records. No decision is taken here.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::audit::{
+    Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, SandboxState, ServerStart,
+    Stamps,
+};
+use crate::config::{Config, Source};
+use crate::launch::{Ended, EndedBy, Facts, LaunchError, Prepared};
+use crate::policy::{Authorized, Denial, Request, Target};
+use crate::run::foreground::Finished;
+
+pub(super) fn origin(config: &Config) -> Origin {
+    Origin {
+        policy_digest: config.digest.clone(),
+        policy_source: match &config.source {
+            Source::Builtin => "builtin".to_owned(),
+            Source::File(path) => path.display().to_string(),
+        },
+        policy_rules: (config.commands.len() + config.allow_patterns.len()) as u64,
+        ..Origin::default()
+    }
+}
+
+/// Settings that weaken every run of this policy.
+pub(super) fn stamps(config: &Config) -> Stamps {
+    Stamps { argument_rules_off: !config.argument_rules, allow_any: config.allow_any, ..Stamps::default() }
+}
+
+pub(super) fn server_start(config: &Config, facts: &Facts, transport: Option<&'static str>) -> ServerStart {
+    ServerStart { transport, landlock_abi: Some(facts.landlock_abi), seccomp: true, stamps: stamps(config) }
+}
+
+pub(super) fn policy_load(config: &Config) -> PolicyLoad {
+    let rights = if config.workspace.write { "rw" } else { "r" };
+    let workspace = format!("{}:{rights}", config.workspace.path.display());
+    let read = config.sandbox.read.iter().map(|path| format!("{}:r", path.display()));
+    PolicyLoad {
+        landlock_fs: std::iter::once(workspace).chain(read).collect(),
+        stamps: stamps(config),
+        ..PolicyLoad::default()
+    }
+}
+
+/// Names, never values, of the environment a command gets.
+pub(super) fn env_names(plan: &Authorized) -> Vec<String> {
+    let name = |entry: &[u8]| entry.split(|b| *b == b'=').next().map(|n| String::from_utf8_lossy(n).into_owned());
+    plan.env().iter().filter_map(|entry| name(entry.as_bytes())).collect()
+}
+
+pub(super) fn run_start<'a>(
+    config: &Config,
+    launcher: &Facts,
+    request: &'a Request,
+    plan: &'a Authorized,
+    env_names: &'a [String],
+    stdin: Option<&Vec<u8>>,
+    prepared: Option<&Prepared>,
+) -> RunStart<'a> {
+    let limits = plan.limits();
+    RunStart {
+        argv: &request.argv,
+        exe: match plan.target() {
+            Target::Found(program) => Some(program.real.as_path()),
+            Target::Missing => None,
+        },
+        cwd: plan.cwd().path(),
+        env_names,
+        stdin_bytes: stdin.map(|bytes| bytes.len() as u64),
+        limits: LimitFacts {
+            timeout: plan.timeout(),
+            output_bytes: limits.output_bytes as u64,
+            memory_bytes: Some(limits.memory),
+            cpu: Some(limits.cpu_time),
+            processes: Some(limits.processes),
+        },
+        sandbox: SandboxFacts {
+            state: prepared.map_or(SandboxState::Failed, |_| SandboxState::Enforced),
+            digest: prepared.map(|p| p.digest.clone()),
+            landlock_abi: Some(launcher.landlock_abi),
+            network_denied: config.sandbox.network.is_empty(),
+            seccomp: true,
+            seccomp_digest: None,
+            no_new_privs: launcher.no_new_privs,
+            caps: launcher.caps,
+            uid: launcher.uid,
+            gid: launcher.gid,
+        },
+        rule_id: plan.rule(),
+        rule_kind: if plan.rule() == "allow_patterns" { "allow_pattern" } else { "allow" },
+        stamps: Stamps {
+            interpreter: plan.command().interpreter,
+            timeout_clamped: plan.timeout_clamped(),
+            ..stamps(config)
+        },
+    }
+}
+
+pub(super) fn run_denied<'a>(
+    config: &'a Config,
+    request: &'a Request,
+    env_names: &'a [String],
+    stdin: Option<&Vec<u8>>,
+    denial: &'a Denial,
+) -> RunDenied<'a> {
+    let workspace: &Path = &config.workspace.path;
+    RunDenied {
+        argv: &request.argv,
+        cwd: request.cwd.as_deref().unwrap_or(workspace),
+        env_names,
+        stdin_bytes: stdin.map(|bytes| bytes.len() as u64),
+        rule_id: &denial.rule,
+        rule_kind: denial.kind.as_str(),
+        reason: denial.reason.as_str(),
+        stamps: stamps(config),
+    }
+}
+
+pub(super) fn run_end(queue: Duration, pid: i32, finished: &Finished, ended: &Ended) -> RunEnd {
+    RunEnd {
+        ending: match (ended.by, ended.code, ended.signal) {
+            (EndedBy::Timeout, ..) => Ending::Timeout,
+            (EndedBy::Kill, ..) => Ending::Cancelled,
+            (EndedBy::Itself, Some(code), _) => Ending::Exited(code),
+            (EndedBy::Itself, None, Some(signal)) => Ending::Signal(signal),
+            (EndedBy::Itself, None, None) => Ending::Lost,
+        },
+        pid: u32::try_from(pid).ok(),
+        signal: ended.signal,
+        duration: Duration::from_micros(ended.wall_us),
+        queue,
+        stdout_bytes: finished.stdout.total_bytes,
+        stderr_bytes: finished.stderr.total_bytes,
+        output_truncated: finished.stdout.dropped.is_some() || finished.stderr.dropped.is_some(),
+        cpu_user: Some(Duration::from_micros(ended.user_us)),
+        cpu_sys: Some(Duration::from_micros(ended.system_us)),
+        max_rss_bytes: Some(ended.max_rss),
+        procs_killed: u64::from(ended.killed),
+        procs_left: u64::from(ended.left),
+        violation: (ended.signal == Some(libc::SIGSYS)).then_some("seccomp_kill"),
+        ..RunEnd::default()
+    }
+}
+
+/// A run that was allowed and recorded but never executed. The program's own failings (not found,
+/// not executable) are spawn errors; everything else is the sandbox's.
+pub(super) fn not_started(queue: Duration, error: &LaunchError) -> RunEnd {
+    let spawn = matches!(error.step.as_str(), "resolve" | "execve" | "pin" | "chdir");
+    RunEnd {
+        ending: if spawn { Ending::SpawnError } else { Ending::SandboxError },
+        queue,
+        error_code: Some(if spawn { "spawn_failed".to_owned() } else { format!("sandbox_{}", error.step) }),
+        error_text: Some(error.message.clone()),
+        errno: (error.errno != 0).then_some(error.errno),
+        ..RunEnd::default()
+    }
+}
