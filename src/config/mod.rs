@@ -3,9 +3,28 @@
 //! Purpose: turn TOML into one validated [`Config`], or into an error that names file, line, key,
 //! the valid keys and the nearest one. Inputs: the policy file, the file system (paths and programs
 //! must exist). Called by `cli/` and `appliance.rs`; knows nothing of verdicts, processes or MCP.
+//!
+//! `load.rs` is the door: [`Config::load`], [`Config::builtin`]. `keys.rs` is the table of keys,
+//! `read.rs` checks a text against it, `sections.rs` and `commands.rs` give it meaning.
 
+mod builtin;
+mod commands;
+mod digest;
+mod error;
+pub mod examples;
+mod hooks;
+pub mod keys;
+mod lint;
+mod load;
 pub mod program;
+mod read;
+mod sections;
+mod values;
 pub mod workspace;
+
+pub use error::{ConfigError, Place, Problem};
+pub use load::LoadOptions;
+pub use values::Requirement;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,7 +50,7 @@ pub struct Config {
     pub audit: AuditConfig,
     /// Exact names a caller may send, with what each is granted.
     pub commands: BTreeMap<String, Arc<Command>>,
-    /// Full-match patterns for names (never for arguments).
+    /// Patterns for names (never for arguments), anchored at both ends when they were compiled.
     pub allow_patterns: Vec<regex::Regex>,
     /// Any name may run (exclusive with `commands` and `allow_patterns`); hardening stays on.
     pub allow_any: bool,
@@ -39,7 +58,7 @@ pub struct Config {
     pub argument_rules: bool,
     /// Tool prefixes; the built-in one is `sh` with every command.
     pub toolkits: BTreeMap<String, Toolkit>,
-    /// Commands of the built-in policy whose program is not installed here (name, remedy).
+    /// What the built-in policy names and this host lacks: one line each, `NAME: …; remedy`.
     pub missing: Vec<String>,
     /// Finds and pins programs through the safe PATH.
     pub programs: program::Programs,
@@ -106,7 +125,7 @@ pub struct SandboxConfig {
     /// TCP ports that may be connected to; empty means no socket at all.
     pub network: Vec<u16>,
     /// Requirements that must hold on this host, or nothing is served.
-    pub require: Vec<String>,
+    pub require: Vec<Requirement>,
     /// Which user commands run as when the server is root.
     pub user: RunUser,
 }

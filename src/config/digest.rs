@@ -1,0 +1,83 @@
+//! The digest of a policy: what every audit record is stamped with.
+//!
+//! Over the effective configuration, not its text: comments, whitespace, the order of keys and of
+//! lists without an order change nothing; every value that can change a verdict, a grant or a record
+//! does. Examples, and where the text came from, are left out. Called by `load.rs`.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Command, Config, OnFailure, RunUser, Sink};
+
+/// `sha256:` and 64 hex digits.
+pub(super) fn of(config: &Config) -> String {
+    let mut digest = String::from("sha256:");
+    for byte in Sha256::digest(canonical(config).to_string()) {
+        digest.push_str(&format!("{byte:02x}"));
+    }
+    digest
+}
+
+fn canonical(config: &Config) -> Value {
+    let limits = &config.limits;
+    let toolkit = |(prefix, toolkit): (&String, &super::Toolkit)| {
+        json!([prefix, toolkit.commands.as_ref().map(sorted)])
+    };
+    json!({
+        "version": 1,
+        "workspace": [config.workspace.path.display().to_string(), config.workspace.write],
+        "path": config.environment.path,
+        "pass": sorted(&config.environment.pass),
+        "set": config.environment.set,
+        "limits": [
+            nanos(limits.timeout), nanos(limits.max_timeout), nanos(limits.cpu_time), limits.output_bytes,
+            limits.output_lines, limits.memory, limits.processes, limits.file_size, limits.open_files,
+            limits.arguments, limits.argument_bytes, limits.stdin_bytes, limits.jobs,
+        ],
+        "read": sorted(config.sandbox.read.iter().map(|path| path.display())),
+        "libraries": config.sandbox.libraries,
+        "network": sorted(&config.sandbox.network),
+        "require": sorted(&config.sandbox.require),
+        "user": match config.sandbox.user {
+            RunUser::Auto => "auto".to_owned(),
+            RunUser::Keep => "keep".to_owned(),
+            RunUser::Ids { uid, gid } => format!("{uid}:{gid}"),
+        },
+        "sinks": config.audit.sinks.iter().map(|sink| match sink {
+            Sink::File(path) => format!("file:{}", path.display()),
+            Sink::Stderr => "stderr".to_owned(),
+        }).collect::<Vec<_>>(),
+        "on_failure": match config.audit.on_failure { OnFailure::Refuse => "refuse" },
+        "commands": config.commands.values().map(|one| command(one)).collect::<Vec<_>>(),
+        "patterns": sorted(config.allow_patterns.iter().map(|pattern| pattern.as_str())),
+        "any": config.allow_any,
+        "argument_rules": config.argument_rules,
+        "toolkits": config.toolkits.iter().map(toolkit).collect::<Vec<_>>(),
+    })
+}
+
+fn command(command: &Command) -> Value {
+    let program = command.program.as_ref();
+    json!({
+        "name": command.name,
+        // Where it was found, not its inode: an upgrade of the program is not another policy.
+        "program": program.map(|program| [program.path.display().to_string(), program.real.display().to_string()]),
+        "subcommands": command.subcommands.as_ref().map(sorted),
+        "deny_options": sorted(&command.deny_options),
+        "execute": sorted(command.execute.iter().map(|path| path.display())),
+        "read": sorted(command.read.iter().map(|path| path.display())),
+        "interpreter": command.interpreter,
+        "environment": command.environment,
+    })
+}
+
+fn sorted<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<String> {
+    let mut values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+    values.sort();
+    values.dedup();
+    values
+}
+
+fn nanos(time: std::time::Duration) -> String {
+    time.as_nanos().to_string()
+}

@@ -1,0 +1,235 @@
+//! The keys of a policy file as data: name, type, default and one line of documentation each.
+//!
+//! One table serves validation (unknown keys, types, ranges, defaults) and `check --help-keys`, so
+//! that the documentation cannot drift from what is accepted. Read by the config room and `cli/`.
+
+use std::fmt::Write as _;
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An integer between the two.
+    Count(u64, u64),
+    /// Bytes: an integer or a string such as `"64MiB"`, between the two.
+    Size(u64, u64),
+    /// A string such as `"30s"`, between the two in milliseconds.
+    Duration(u64, u64),
+    /// `true` or `false`.
+    Bool,
+    /// A string.
+    Text,
+    /// One of these strings.
+    Choice(&'static [&'static str]),
+    /// An array of strings without duplicates.
+    List,
+    /// A string or an array of strings.
+    TextOrList,
+    /// A table of strings, the keys free.
+    Map,
+    /// A table with the keys of this section.
+    Section(&'static str),
+    /// A table of tables: free keys, each with the keys of this section.
+    Named(&'static str),
+    /// An array of tables with the keys of this section.
+    Rows(&'static str),
+}
+
+/// One key of the policy file.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Section it belongs to; empty for the top level.
+    pub section: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Value in force when it is absent, as one would write it; or a word on what happens then.
+    pub default: &'static str,
+    /// One line for people.
+    pub doc: &'static str,
+}
+
+const fn key(
+    section: &'static str,
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    doc: &'static str,
+) -> Key {
+    Key { section, name, kind, default, doc }
+}
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+const TIB: u64 = 1024 * GIB;
+const SECOND: u64 = 1000;
+/// Far beyond any sensible run, and far below where adding to a clock could overflow.
+const MONTH: u64 = 30 * 24 * 3600 * SECOND;
+
+/// PATH of commands, and the only path programs are found through, unless the policy says otherwise.
+pub const SAFE_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+
+/// Every key there is.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key("", "version", Kind::Count(1, 1), "required", "format of this file; only 1 exists"),
+    key("", "allow", Kind::List, "[]", "names that may run; short for empty [command.NAME] tables"),
+    key("", "allow_patterns", Kind::List, "[]", "regular expressions for names, each matched against the whole name"),
+    key("", "allow_any", Kind::Bool, "false", "any name may run (for hosts that ask a human); excludes every list; loud"),
+    key("", "argument_rules", Kind::Choice(&["on", "off"]), "on", "off: only names and the kernel decide; loud, stamped into each record"),
+    key("", "workspace", Kind::Section("workspace"), "", "the one directory tree that commands work in"),
+    key("", "environment", Kind::Section("environment"), "", "what a command finds in its environment; nothing else is inherited"),
+    key("", "limits", Kind::Section("limits"), "", "ceilings of each run"),
+    key("", "sandbox", Kind::Section("sandbox"), "", "what the kernel grants beside the program itself"),
+    key("", "audit", Kind::Section("audit"), "", "where records go"),
+    key("", "command", Kind::Named("command.NAME"), "", "one table an allowed command; the key is the exact string a caller sends"),
+    key("", "toolkit", Kind::Named("toolkit.PREFIX"), "one toolkit sh with every command", "tool prefixes: [toolkit.sh] gives the tool sh_run"),
+
+    key("workspace", "path", Kind::Text, "required (built-in policy: the current directory)", "absolute path of an existing directory"),
+    key("workspace", "write", Kind::Bool, "false", "whether commands may write below it"),
+
+    key("environment", "path", Kind::Text, SAFE_PATH, "PATH of commands, and the only path programs are found through; absolute directories"),
+    key("environment", "pass", Kind::List, "[]", "names taken from the server's environment, and those a caller may set; exact, no loader or interpreter hooks"),
+    key("environment", "set", Kind::Map, "{}", "fixed values"),
+
+    key("limits", "timeout", Kind::Duration(1, MONTH), "30s", "wall clock of a run that names no timeout"),
+    key("limits", "max_timeout", Kind::Duration(1, MONTH), "5m", "largest timeout a caller gets; a larger one is clamped and said so"),
+    key("limits", "output_bytes", Kind::Size(KIB, GIB), "1MiB", "kept bytes a stream: first quarter, last three quarters"),
+    key("limits", "output_lines", Kind::Count(10, 100_000_000), "20000", "kept lines a stream"),
+    key("limits", "memory", Kind::Size(16 * MIB, 1024 * TIB), "1GiB", "address space of each process (RLIMIT_AS)"),
+    key("limits", "processes", Kind::Count(1, 4_194_304), "128", "processes and threads of the user commands run as (RLIMIT_NPROC)"),
+    key("limits", "cpu_time", Kind::Duration(SECOND, MONTH), "60s", "processor time of each process, whole seconds (RLIMIT_CPU)"),
+    key("limits", "file_size", Kind::Size(0, 1024 * TIB), "64MiB", "largest file a command may write (RLIMIT_FSIZE)"),
+    key("limits", "open_files", Kind::Count(16, 1_048_576), "256", "open descriptors of each process (RLIMIT_NOFILE)"),
+    key("limits", "arguments", Kind::Count(1, 65_536), "1024", "arguments of one command, its name included"),
+    key("limits", "argument_bytes", Kind::Size(KIB, 2 * MIB), "128KiB", "bytes of all arguments, a terminator each included"),
+    key("limits", "stdin_bytes", Kind::Size(0, GIB), "1MiB", "bytes of standard input a caller may send"),
+    key("limits", "jobs", Kind::Count(1, 4096), "8", "runs at the same time"),
+
+    key("sandbox", "read", Kind::List, r#"["@libraries"]"#, "absolute paths every command may read; @libraries: the loader, its cache and the libraries each program links"),
+    key("sandbox", "network", Kind::TextOrList, "none", r#""none", or TCP ports to connect to: ["tcp:443"]"#),
+    key("sandbox", "require", Kind::List, r#"["landlock>=6", "seccomp", "caps-empty", "no-new-privs"]"#, "what must hold on this host, or nothing is served"),
+    key("sandbox", "user", Kind::Text, "auto", r#"for a server run as root: "auto" (an unprivileged user that reaches the workspace), "keep", or "UID:GID""#),
+
+    key("audit", "sinks", Kind::Rows("audit.sinks"), "a file: $XDG_STATE_HOME/cofferdam/audit.jsonl, else below $HOME/.local/state", "where records go, in order"),
+    key("audit", "on_failure", Kind::Choice(&["refuse"]), "refuse", "no durable start record, no run"),
+    key("audit.sinks", "kind", Kind::Choice(&["file", "stderr"]), "required", "what the sink is"),
+    key("audit.sinks", "path", Kind::Text, "required for kind = \"file\"", "absolute path, outside of what commands see and write"),
+
+    key("command.NAME", "subcommands", Kind::List, "any", "when set, the first argument must be one of these"),
+    key("command.NAME", "deny_options", Kind::List, "[]", "options refused wherever they stand before --"),
+    key("command.NAME", "execute", Kind::List, "[]", "further files or directories that may be executed (helpers)"),
+    key("command.NAME", "read", Kind::List, "[]", "further files or directories that may be read"),
+    key("command.NAME", "environment", Kind::Map, "{}", "values set for this command, such as GIT_PAGER = \"cat\""),
+    key("command.NAME", "interpreters", Kind::Choice(&["confine"]), "absent", "confine: run an always-denied name (shell, interpreter) on purpose, under the kernel profile; loud"),
+    key("command.NAME", "examples", Kind::Section("command.NAME.examples"), "", "command lines that prove the rules, checked when the policy loads"),
+    key("command.NAME.examples", "allow", Kind::List, "[]", "lines that must be allowed"),
+    key("command.NAME.examples", "deny", Kind::List, "[]", "lines that must be refused"),
+
+    key("toolkit.PREFIX", "commands", Kind::List, "every command", "names its tools may run"),
+];
+
+/// The keys of one section, in the order of the table.
+pub fn of_section(section: &str) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| key.section == section)
+}
+
+/// One key.
+#[must_use]
+pub fn find(section: &str, name: &str) -> Option<&'static Key> {
+    of_section(section).find(|key| key.name == name)
+}
+
+impl Kind {
+    /// What to write, for errors and documentation.
+    #[must_use]
+    pub fn describe(self) -> String {
+        match self {
+            Self::Count(1, 1) => "the integer 1".into(),
+            Self::Count(least, most) => format!("an integer from {least} to {most}"),
+            Self::Size(least, most) => {
+                format!("a size from {} to {}, such as \"64MiB\" or bytes", bytes(least), bytes(most))
+            }
+            Self::Duration(least, most) => {
+                format!("a duration from {} to {}, such as \"30s\"", time(least), time(most))
+            }
+            Self::Bool => "true or false".into(),
+            Self::Text => "a string".into(),
+            Self::Choice(words) => {
+                words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
+            }
+            Self::List => "an array of strings".into(),
+            Self::TextOrList => "a string or an array of strings".into(),
+            Self::Map => "a table of strings".into(),
+            Self::Section(_) => "a table".into(),
+            Self::Named(_) => "a table of tables".into(),
+            Self::Rows(_) => "an array of tables".into(),
+        }
+    }
+}
+
+fn bytes(count: u64) -> String {
+    let units = [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| count >= *unit && count.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{count}B"), |(unit, name)| format!("{}{name}", count / unit))
+}
+
+fn time(millis: u64) -> String {
+    humantime::format_duration(std::time::Duration::from_millis(millis)).to_string()
+}
+
+/// The table as text, for `cofferdam check --help-keys`.
+#[must_use]
+pub fn help() -> String {
+    let mut out = String::from("Keys of a policy file (TOML). Unknown keys are errors.\n");
+    let mut section = None;
+    for key in KEYS {
+        if section != Some(key.section) {
+            section = Some(key.section);
+            let title = if key.section.is_empty() { "top level" } else { key.section };
+            let _ = write!(out, "\n[{title}]\n");
+        }
+        let _ = writeln!(out, "  {:<15} {}", key.name, key.doc);
+        let _ = write!(out, "  {:<15} takes {}", "", key.kind.describe());
+        let _ =
+            if key.default.is_empty() { writeln!(out) } else { writeln!(out, "; default: {}", key.default) };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_section_that_is_named_has_keys_and_every_key_is_reachable() {
+        for key in KEYS {
+            assert!(!key.doc.is_empty(), "{}.{} is undocumented", key.section, key.name);
+            if let Kind::Section(name) | Kind::Named(name) | Kind::Rows(name) = key.kind {
+                assert!(of_section(name).next().is_some(), "section {name} has no keys");
+            }
+            let reachable = key.section.is_empty()
+                || KEYS.iter().any(|other| {
+                    matches!(other.kind, Kind::Section(n) | Kind::Named(n) | Kind::Rows(n) if n == key.section)
+                });
+            assert!(reachable, "nothing leads to section {}", key.section);
+        }
+    }
+
+    #[test]
+    fn no_key_stands_twice() {
+        for key in KEYS {
+            assert_eq!(of_section(key.section).filter(|other| other.name == key.name).count(), 1);
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_key() {
+        let help = help();
+        for key in KEYS {
+            assert!(help.contains(key.doc), "{}.{}", key.section, key.name);
+        }
+        assert!(help.contains("a size from 1KiB to 1GiB"));
+    }
+}

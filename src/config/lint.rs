@@ -1,0 +1,56 @@
+//! What a valid policy leaves open: said loudly at start-up and by `check`.
+//!
+//! Pure. Called by `cli/check`, `cli/serve` and `doctor`.
+
+use super::{Config, hooks};
+
+impl Config {
+    /// Settings that take a layer away. Each is said at start-up and stamped into records.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.allow_any {
+            found.push(
+                "allow_any = true: every name may run; only always-denied names, argument rules and the \
+                 kernel decide"
+                    .into(),
+            );
+        }
+        if !self.argument_rules {
+            found.push(
+                "argument_rules = \"off\": arguments are not looked at; names and the kernel decide".into(),
+            );
+        }
+        for command in self.commands.values().filter(|command| command.interpreter) {
+            found.push(format!(
+                "command.{}: interpreters = \"confine\": it runs any program text it is given; only the \
+                 kernel confines it",
+                command.name
+            ));
+        }
+        found
+    }
+
+    /// What a reader of the policy should know, though nothing is wrong with it.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let bare = |command: &&std::sync::Arc<super::Command>| {
+            command.subcommands.is_none() && command.deny_options.is_empty() && !command.interpreter
+        };
+        let bare: Vec<&str> =
+            self.commands.values().filter(bare).map(|command| command.name.as_str()).collect();
+        if !bare.is_empty() {
+            found.push(format!("no argument rules, kernel confinement only: {}", bare.join(", ")));
+        }
+        let secret = |name: &&String| hooks::looks_secret(name);
+        let secrets: Vec<&str> = self.environment.pass.iter().filter(secret).map(String::as_str).collect();
+        if !secrets.is_empty() {
+            found.push(format!(
+                "environment.pass hands commands what looks like a secret: {}",
+                secrets.join(", ")
+            ));
+        }
+        found
+    }
+}

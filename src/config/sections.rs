@@ -1,0 +1,436 @@
+//! The plain sections of a policy: workspace, environment, limits, sandbox, audit.
+//!
+//! Each function reads one section, reports every fault to the reader and goes on. Called by
+//! `load.rs` only.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::error::nearest;
+use super::load::Loader;
+use super::read::{Reader, Section, Word};
+use super::workspace::Workspace;
+use super::{AuditConfig, Environment, Limits, OnFailure, Requirement, RunUser, SandboxConfig, Sink, Source};
+use super::{hooks, keys, values};
+
+/// The token that stands for the loader, its cache and the libraries each program links.
+const LIBRARIES: &str = "@libraries";
+
+pub(super) fn version<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) {
+    if root.get("version").is_some() {
+        loader.reader.number(root, "version");
+    } else {
+        loader.reader.absent("version", "is required: write version = 1");
+    }
+}
+
+pub(super) fn argument_rules(root: &Section<'_>) -> bool {
+    Reader::text(root, "argument_rules").is_none_or(|word| word.text != "off")
+}
+
+pub(super) fn workspace<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Workspace> {
+    let section = loader.reader.subsection(root, "workspace");
+    let write = Reader::flag(&section, "write");
+    let written = Reader::text(&section, "path");
+    let key = section.key_of("path");
+    let at = written.as_ref().map_or(section.at, |word| word.at);
+    let path = match (&loader.options.workspace, &written) {
+        (Some(path), _) => path.clone(),
+        (None, Some(word)) => match values::absolute(&word.text) {
+            Ok(path) => path,
+            Err(what) => {
+                loader.reader.problem(at, &key, what);
+                return None;
+            }
+        },
+        (None, None) if loader.is_builtin() => PathBuf::from("."),
+        (None, None) => {
+            // A path of the wrong type was reported already.
+            if section.key == key || !section_has_fault(loader) {
+                loader.reader.absent(&key, "is required: an absolute path, or --workspace DIR");
+            }
+            return None;
+        }
+    };
+    let opened = match Workspace::open(&path, write) {
+        Ok(opened) => opened,
+        Err(error) => {
+            let what = format!("cannot open the workspace directory {}: {error}", path.display());
+            loader.reader.problem(at, &key, what);
+            return None;
+        }
+    };
+    if opened.path == Path::new("/") {
+        let what = "is the whole file system, policy and records included: name a directory below it";
+        loader.reader.problem(at, &key, what);
+        return None;
+    }
+    if let Source::File(policy) = loader.source
+        && write
+        && policy.starts_with(&opened.path)
+    {
+        let what =
+            format!("would let commands rewrite this policy: move it out of {}", opened.path.display());
+        loader.reader.problem(section.at, &section.key_of("write"), what);
+    }
+    Some(opened)
+}
+
+fn section_has_fault(loader: &Loader<'_, '_>) -> bool {
+    !loader.reader.is_clean()
+}
+
+pub(super) fn environment<'t>(
+    loader: &mut Loader<'t, '_>,
+    root: &Section<'t>,
+    workspace: Option<&Workspace>,
+) -> Option<Environment> {
+    let section = loader.reader.subsection(root, "environment");
+    let path = search_path(loader, &section, workspace);
+    let mut pass = Vec::new();
+    for word in loader.reader.list(&section, "pass").unwrap_or_default() {
+        if env_name(loader, &word, false) {
+            pass.push(word.text);
+        }
+    }
+    let mut set = BTreeMap::new();
+    for (word, value) in Reader::map(&section, "set") {
+        if env_name(loader, &word, false) && env_value(loader, &word, &value) {
+            set.insert(word.text, value);
+        }
+    }
+    path.map(|path| Environment { path, pass, set })
+}
+
+fn search_path<'t>(
+    loader: &mut Loader<'t, '_>,
+    section: &Section<'t>,
+    workspace: Option<&Workspace>,
+) -> Option<String> {
+    let Some(word) = Reader::text(section, "path") else { return Some(keys::SAFE_PATH.to_owned()) };
+    let directories = match values::search_path(&word.text) {
+        Ok(directories) => directories,
+        Err(what) => {
+            loader.reader.problem(word.at, &word.key, what);
+            return None;
+        }
+    };
+    for directory in directories {
+        if lies_in_writable(workspace, &directory) {
+            let what = format!("{} lies in the writable workspace", directory.display());
+            loader.reader.problem(word.at, &word.key, what);
+        }
+    }
+    Some(word.text)
+}
+
+/// Checks the name of a variable; `preset`: one command's own.
+pub(super) fn env_name(loader: &mut Loader<'_, '_>, word: &Word, preset: bool) -> bool {
+    let name = &word.text;
+    let what = if !hooks::is_env_name(name) {
+        format!("\"{}\" is not a variable name (letters, digits and _)", name.escape_debug())
+    } else if name == "PATH" {
+        "PATH has its own key: environment.path".to_owned()
+    } else if let Some(reason) = hooks::refused(name, preset) {
+        format!("{name} is never passed or set here: it {reason}")
+    } else {
+        return true;
+    };
+    loader.reader.problem(word.at, &word.key, what);
+    false
+}
+
+/// Checks the value of a variable.
+pub(super) fn env_value(loader: &mut Loader<'_, '_>, word: &Word, value: &str) -> bool {
+    if value.contains('\0') {
+        loader.reader.problem(word.at, &word.key, "the value holds a NUL");
+        return false;
+    }
+    true
+}
+
+pub(super) fn limits<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Limits {
+    let section = loader.reader.subsection(root, "limits");
+    let reader = &mut loader.reader;
+    let mut number = |name: &str| reader.number(&section, name);
+    // Every bound of the table fits usize on the 64-bit hosts that the kernel layer is made for.
+    let mut count = |name: &str| usize::try_from(number(name)).unwrap_or(usize::MAX);
+    let (output_bytes, output_lines) = (count("output_bytes"), count("output_lines"));
+    let (arguments, argument_bytes) = (count("arguments"), count("argument_bytes"));
+    let (stdin_bytes, jobs) = (count("stdin_bytes"), count("jobs"));
+    let mut time = |name: &str| Duration::from_millis(number(name));
+    let (timeout, max_timeout, cpu_time) = (time("timeout"), time("max_timeout"), time("cpu_time"));
+    let limits = Limits {
+        timeout,
+        max_timeout,
+        output_bytes,
+        output_lines,
+        memory: number("memory"),
+        processes: number("processes"),
+        cpu_time,
+        file_size: number("file_size"),
+        open_files: number("open_files"),
+        arguments,
+        argument_bytes,
+        stdin_bytes,
+        jobs,
+    };
+    if timeout > max_timeout {
+        let show = |time| humantime::format_duration(time).to_string();
+        let what = format!("timeout ({}) exceeds max_timeout ({})", show(timeout), show(max_timeout));
+        let item = section.get("timeout").or_else(|| section.get("max_timeout"));
+        let at = item.map_or(section.at, |item| item.at);
+        loader.reader.problem(at, &section.key_of("timeout"), what);
+    }
+    if cpu_time.subsec_nanos() != 0 {
+        let at = section.get("cpu_time").map_or(section.at, |item| item.at);
+        loader.reader.problem(at, &section.key_of("cpu_time"), "takes whole seconds, as RLIMIT_CPU does");
+    }
+    limits
+}
+
+pub(super) fn sandbox<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> SandboxConfig {
+    let section = loader.reader.subsection(root, "sandbox");
+    let words = loader.reader.list(&section, "read");
+    let libraries = words.as_ref().is_none_or(|words| words.iter().any(|word| word.text == LIBRARIES));
+    let mut read = Vec::new();
+    for word in words.unwrap_or_default() {
+        if word.text == LIBRARIES {
+            continue;
+        }
+        if word.text.starts_with('@') {
+            let what = format!("\"{}\" is not a token", word.text.escape_debug());
+            let guess = nearest(&word.text, [LIBRARIES]);
+            loader.reader.listed(word.at, &word.key, what, vec![LIBRARIES.into()], guess);
+        } else if let Some(path) = existing(loader, &word) {
+            read.push(path);
+        }
+    }
+    SandboxConfig {
+        read,
+        libraries,
+        network: network(loader, &section),
+        require: require(loader, &section),
+        user: user(loader, &section),
+    }
+}
+
+/// An absolute path that exists. What the built-in policy names is skipped when this host lacks it.
+pub(super) fn existing(loader: &mut Loader<'_, '_>, word: &Word) -> Option<PathBuf> {
+    let found = values::absolute(&word.text).and_then(|path| match path.metadata() {
+        Ok(_) => Ok(Some(path)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cannot look at {}: {error}", word.text)),
+    });
+    match found {
+        Ok(Some(path)) => return Some(path),
+        Ok(None) if loader.is_builtin() => {
+            loader.missing.push(format!("{}: {} is not there; nothing to do", word.key, word.text));
+        }
+        Ok(None) => {
+            let what = format!("\"{}\" does not exist", word.text.escape_debug());
+            loader.reader.problem(word.at, &word.key, what);
+        }
+        Err(what) => loader.reader.problem(word.at, &word.key, what),
+    }
+    None
+}
+
+fn network<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> Vec<u16> {
+    let words = match Reader::text(section, "network") {
+        Some(word) if word.text == "none" => return Vec::new(),
+        Some(word) => vec![word],
+        None => loader.reader.list(section, "network").unwrap_or_default(),
+    };
+    let mut ports = Vec::new();
+    for word in words {
+        match values::port(&word.text) {
+            Ok(port) => ports.push(port),
+            Err(what) => loader.reader.problem(word.at, &word.key, what),
+        }
+    }
+    ports
+}
+
+fn require<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> Vec<Requirement> {
+    let Some(words) = loader.reader.list(section, "require") else {
+        let all = [Requirement::Landlock(6), Requirement::Seccomp];
+        return all.into_iter().chain([Requirement::CapsEmpty, Requirement::NoNewPrivs]).collect();
+    };
+    let mut found = Vec::new();
+    for word in words {
+        match word.text.parse() {
+            Ok(requirement) => found.push(requirement),
+            Err(what) => {
+                let valid = values::REQUIREMENTS.iter().map(|word| (*word).to_owned()).collect();
+                let guess = nearest(&word.text, values::REQUIREMENTS.iter().copied());
+                loader.reader.listed(word.at, &word.key, what, valid, guess);
+            }
+        }
+    }
+    found
+}
+
+fn user<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> RunUser {
+    let Some(word) = Reader::text(section, "user") else { return RunUser::Auto };
+    values::run_user(&word.text).unwrap_or_else(|what| {
+        loader.reader.problem(word.at, &word.key, what);
+        RunUser::Auto
+    })
+}
+
+pub(super) fn audit<'t>(
+    loader: &mut Loader<'t, '_>,
+    root: &Section<'t>,
+    workspace: Option<&Workspace>,
+) -> AuditConfig {
+    let section = loader.reader.subsection(root, "audit");
+    let mut sinks = Vec::new();
+    if let Some(path) = &loader.options.audit_file {
+        match std::path::absolute(path) {
+            Ok(path) => add_file(loader, &mut sinks, &path, section.at, "--audit", workspace),
+            Err(error) => loader.reader.absent("--audit", format!("{}: {error}", path.display())),
+        }
+    } else if let Some(rows) = loader.reader.rows(&section, "sinks") {
+        let at = section.get("sinks").map_or(section.at, |item| item.at);
+        if rows.is_empty() {
+            loader.reader.problem(at, &section.key_of("sinks"), "is empty: nothing may go unrecorded");
+        }
+        for row in rows {
+            add_row(loader, &mut sinks, &row, workspace);
+        }
+    } else if section.get("sinks").is_none() {
+        let key = section.key_of("sinks");
+        match default_file(|name| std::env::var_os(name)) {
+            Ok(path) => add_file(loader, &mut sinks, &path, section.at, &key, workspace),
+            Err(what) => loader.reader.absent(&key, what),
+        }
+    }
+    if loader.options.audit_stderr && !sinks.contains(&Sink::Stderr) {
+        sinks.push(Sink::Stderr);
+    }
+    AuditConfig { sinks, on_failure: OnFailure::Refuse }
+}
+
+fn add_row<'t>(
+    loader: &mut Loader<'t, '_>,
+    sinks: &mut Vec<Sink>,
+    row: &Section<'t>,
+    workspace: Option<&Workspace>,
+) {
+    let path = Reader::text(row, "path");
+    let kind = Reader::text(row, "kind").map(|word| word.text);
+    match (kind.as_deref(), path) {
+        (Some("file"), Some(word)) => match values::absolute(&word.text) {
+            Ok(path) => add_file(loader, sinks, &path, word.at, &word.key, workspace),
+            Err(what) => loader.reader.problem(word.at, &word.key, what),
+        },
+        (Some("file"), None) => {
+            loader.reader.problem(row.at, &row.key_of("path"), "is required for kind = \"file\"");
+        }
+        (Some("stderr"), None) if sinks.contains(&Sink::Stderr) => {
+            loader.reader.problem(row.at, &row.key, "standard error is listed twice");
+        }
+        (Some("stderr"), None) => sinks.push(Sink::Stderr),
+        (Some("stderr"), Some(word)) => {
+            loader.reader.problem(word.at, &word.key, "is of no use with kind = \"stderr\"");
+        }
+        _ => loader.reader.problem(row.at, &row.key_of("kind"), "is required: \"file\" or \"stderr\""),
+    }
+}
+
+fn add_file(
+    loader: &mut Loader<'_, '_>,
+    sinks: &mut Vec<Sink>,
+    path: &Path,
+    at: usize,
+    key: &str,
+    workspace: Option<&Workspace>,
+) {
+    let sink = Sink::File(path.to_path_buf());
+    if sinks.contains(&sink) {
+        loader.reader.problem(at, key, format!("{} is listed twice", path.display()));
+        return;
+    }
+    if let Some(workspace) = workspace
+        && settled(path).starts_with(&workspace.path)
+    {
+        let what = format!(
+            "the audit file {} lies inside of the workspace {}, where commands see it: name another \
+             file, or set XDG_STATE_HOME",
+            path.display(),
+            workspace.path.display()
+        );
+        loader.reader.problem(at, key, what);
+    }
+    sinks.push(sink);
+}
+
+/// The default sink, from `XDG_STATE_HOME` or `HOME`.
+fn default_file(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
+    let directory = |name: &str| match variable(name).filter(|value| !value.is_empty()).map(PathBuf::from) {
+        Some(path) if !path.is_absolute() => {
+            Err(format!("{name} is not an absolute path: {}", path.display()))
+        }
+        other => Ok(other),
+    };
+    let state = match directory("XDG_STATE_HOME")? {
+        Some(state) => Some(state),
+        None => directory("HOME")?.map(|home| home.join(".local/state")),
+    };
+    let state = state.ok_or(
+        "no place for audit records: set XDG_STATE_HOME or HOME, or write \
+         [audit] sinks = [{ kind = \"file\", path = \"/var/log/cofferdam/audit.jsonl\" }]",
+    )?;
+    Ok(state.join("cofferdam/audit.jsonl"))
+}
+
+/// Where a file is, or would be once it is created: links of the part that exists are followed.
+fn settled(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (ancestor.canonicalize(), path.strip_prefix(ancestor)) {
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        }
+    }
+    path.to_path_buf()
+}
+
+/// Whether a path lies below a workspace that commands may write.
+pub(super) fn lies_in_writable(workspace: Option<&Workspace>, path: &Path) -> bool {
+    workspace.is_some_and(|workspace| workspace.write && settled(path).starts_with(&workspace.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(pairs: &[(&str, &str)]) -> Result<PathBuf, String> {
+        default_file(|name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn the_default_audit_file_follows_the_state_directory() {
+        let home = ("HOME", "/home/u");
+        assert_eq!(file(&[home]), Ok("/home/u/.local/state/cofferdam/audit.jsonl".into()));
+        assert_eq!(file(&[("XDG_STATE_HOME", "/s"), home]), Ok("/s/cofferdam/audit.jsonl".into()));
+        assert_eq!(
+            file(&[("XDG_STATE_HOME", ""), home]),
+            Ok("/home/u/.local/state/cofferdam/audit.jsonl".into())
+        );
+        assert!(file(&[("XDG_STATE_HOME", "s"), home]).unwrap_err().contains("XDG_STATE_HOME"));
+        let none = file(&[("HOME", "")]).unwrap_err();
+        assert!(none.contains("set XDG_STATE_HOME or HOME") && none.contains("sinks"), "{none}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_yet_settles_behind_links() {
+        let keep = tempfile::tempdir().unwrap();
+        let base = keep.path().canonicalize().unwrap();
+        std::fs::create_dir(base.join("real")).unwrap();
+        std::os::unix::fs::symlink(base.join("real"), base.join("link")).unwrap();
+        assert_eq!(settled(&base.join("link/a/b")), base.join("real/a/b"));
+        assert_eq!(settled(&base.join("link")), base.join("real"));
+    }
+}

@@ -1,0 +1,283 @@
+//! The values of a policy file: numbers with units, names, patterns, paths, ports, requirements.
+//!
+//! Pure: text in, value or one sentence of what is wrong out. Used by the readers of the config room.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use regex::{Regex, RegexBuilder};
+
+use super::RunUser;
+use super::keys::Kind;
+
+/// A requirement of `[sandbox] require`: it holds on this host, or nothing is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Requirement {
+    /// Landlock of at least this ABI version.
+    Landlock(u32),
+    /// A seccomp filter on every command.
+    Seccomp,
+    /// All five capability sets of a command are empty.
+    CapsEmpty,
+    /// `no_new_privs` is set on every command.
+    NoNewPrivs,
+}
+
+/// How the requirements are written.
+pub(super) const REQUIREMENTS: &[&str] = &["landlock>=N", "seccomp", "caps-empty", "no-new-privs"];
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Landlock(version) => write!(out, "landlock>={version}"),
+            Self::Seccomp => out.write_str("seccomp"),
+            Self::CapsEmpty => out.write_str("caps-empty"),
+            Self::NoNewPrivs => out.write_str("no-new-privs"),
+        }
+    }
+}
+
+impl std::str::FromStr for Requirement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "seccomp" => Ok(Self::Seccomp),
+            "caps-empty" => Ok(Self::CapsEmpty),
+            "no-new-privs" => Ok(Self::NoNewPrivs),
+            _ => match text.strip_prefix("landlock>=").map(str::parse::<u32>) {
+                Some(Ok(version)) if version > 0 => Ok(Self::Landlock(version)),
+                Some(_) => Err(format!("\"{}\" names no version of Landlock's ABI", text.escape_debug())),
+                None => Err(format!("\"{}\" is not a requirement", text.escape_debug())),
+            },
+        }
+    }
+}
+
+/// A count, a size in bytes or a duration in milliseconds, within the bounds of `kind`.
+pub(super) fn number(kind: Kind, text: &str) -> Result<u64, String> {
+    let shown = text.escape_debug();
+    let wrong = || format!("\"{shown}\" is not {}", kind.describe());
+    let (value, least, most) = match kind {
+        Kind::Count(least, most) => (text.parse().map_err(|_| wrong())?, least, most),
+        Kind::Size(least, most) => {
+            let size: bytesize::ByteSize = text.parse().map_err(|_| wrong())?;
+            (size.as_u64(), least, most)
+        }
+        Kind::Duration(least, most) => {
+            let time = humantime::parse_duration(text).map_err(|_| wrong())?;
+            (u64::try_from(time.as_millis()).map_err(|_| wrong())?, least, most)
+        }
+        _ => return Err("is not a number".into()),
+    };
+    if value < least {
+        return Err(format!("\"{shown}\" is too small: takes {}", kind.describe()));
+    }
+    if value > most {
+        return Err(format!("\"{shown}\" is too large: takes {}", kind.describe()));
+    }
+    Ok(value)
+}
+
+/// What no name and no pattern may hold: it would only ever come from a shell line sent by mistake.
+fn unsafe_char(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || matches!(c, ';' | '&' | '|' | '<' | '>' | '`')
+}
+
+/// A name that a caller may send.
+pub(super) fn command_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("a command name must not be empty".into());
+    }
+    if name.contains(unsafe_char) {
+        let shown = name.escape_debug();
+        return Err(format!("unsafe command name: \"{shown}\" (no blanks, and none of ; & | < > `)"));
+    }
+    if name.contains('/') && !name.starts_with('/') {
+        return Err(format!(
+            "\"{name}\" is a relative path, which is never resolved: write a bare name or an absolute path"
+        ));
+    }
+    Ok(())
+}
+
+/// A pattern for names, anchored at both ends.
+pub(super) fn pattern(text: &str) -> Result<Regex, String> {
+    if text.is_empty() || text.contains(unsafe_char) {
+        let shown = text.escape_debug();
+        return Err(format!(
+            "unsafe allowed command pattern: \"{shown}\" (not empty, no blanks, none of ; & | < > `)"
+        ));
+    }
+    let compile = |text: &str| RegexBuilder::new(text).size_limit(1 << 20).build();
+    // Alone first: `a)(b` would otherwise become well-formed, and unanchored, inside the anchors.
+    compile(text).and_then(|_| compile(&format!(r"\A(?:{text})\z"))).map_err(|error| {
+        format!("bad pattern \"{}\": {}", text.escape_debug(), last_line(&error.to_string()))
+    })
+}
+
+/// The regex crate draws a picture over several lines; its last one says what is wrong.
+fn last_line(text: &str) -> String {
+    text.lines().last().unwrap_or(text).trim_start_matches("error: ").to_owned()
+}
+
+/// An absolute path without `..`.
+pub(super) fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    let shown = text.escape_debug();
+    if !path.is_absolute() {
+        return Err(format!("\"{shown}\" is not an absolute path"));
+    }
+    if text.contains('\0') {
+        return Err(format!("\"{shown}\" holds a NUL"));
+    }
+    if path.components().any(|part| part == Component::ParentDir) {
+        return Err(format!("\"{shown}\" holds \"..\": write the path it leads to"));
+    }
+    Ok(path.to_path_buf())
+}
+
+/// The directories of a search path: all absolute.
+pub(super) fn search_path(text: &str) -> Result<Vec<PathBuf>, String> {
+    let directory = |element: &str| {
+        if element.is_empty() {
+            return Err("an empty element of a search path means the current directory: remove it".into());
+        }
+        absolute(element)
+    };
+    text.split(':').map(directory).collect()
+}
+
+/// `"tcp:443"`.
+pub(super) fn port(text: &str) -> Result<u16, String> {
+    match text.strip_prefix("tcp:").map(str::parse::<u16>) {
+        Some(Ok(port)) if port > 0 => Ok(port),
+        _ => Err(format!(
+            "\"{}\" is not a network grant: takes \"none\", or ports such as [\"tcp:443\"]",
+            text.escape_debug()
+        )),
+    }
+}
+
+/// `auto`, `keep` or `UID:GID`.
+pub(super) fn run_user(text: &str) -> Result<RunUser, String> {
+    match text {
+        "auto" => return Ok(RunUser::Auto),
+        "keep" => return Ok(RunUser::Keep),
+        _ => {}
+    }
+    let id = |text: &str| text.parse::<u32>().map_err(|_| ());
+    let ids = text.split_once(':').map(|(uid, gid)| (id(uid), id(gid)));
+    match ids {
+        Some((Ok(0), _) | (_, Ok(0))) => {
+            Err("would run commands as root; write \"keep\" if that is what you mean".into())
+        }
+        // The kernel takes -1 for "leave this id as it is".
+        Some((Ok(uid), Ok(gid))) if uid != u32::MAX && gid != u32::MAX => Ok(RunUser::Ids { uid, gid }),
+        _ => {
+            Err(format!("\"{}\" is not a user: takes \"auto\", \"keep\" or \"UID:GID\"", text.escape_debug()))
+        }
+    }
+}
+
+/// A prefix of tool names: `sh` gives `sh_run`.
+pub(super) fn tool_prefix(text: &str) -> Result<(), String> {
+    let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let starts = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
+    if plain && starts && text.len() <= 40 {
+        return Ok(());
+    }
+    Err(format!(
+        "\"{}\" is not a tool prefix: a letter, then letters, digits, _ or -, at most 40",
+        text.escape_debug()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::keys;
+
+    #[test]
+    fn every_default_of_the_table_is_a_value_of_its_key() {
+        for key in keys::KEYS {
+            if matches!(key.kind, Kind::Size(..) | Kind::Duration(..))
+                || (matches!(key.kind, Kind::Count(..)) && key.name != "version")
+            {
+                number(key.kind, key.default).unwrap_or_else(|what| panic!("{}: {what}", key.name));
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_have_units_and_bounds() {
+        let size = Kind::Size(1024, 1 << 30);
+        assert_eq!(number(size, "1MiB"), Ok(1 << 20));
+        assert_eq!(number(size, "2048"), Ok(2048));
+        assert!(number(size, "1023").unwrap_err().contains("too small"));
+        assert!(number(size, "2GiB").unwrap_err().contains("too large"));
+        assert!(number(size, "999999999999EiB").unwrap_err().contains("too large"));
+        assert!(number(size, "lots").unwrap_err().contains("such as \"64MiB\""));
+        let time = Kind::Duration(1, 60_000);
+        assert_eq!(number(time, "1s 500ms"), Ok(1500));
+        assert!(number(time, "0s").unwrap_err().contains("too small"));
+        assert!(number(time, "10ns").unwrap_err().contains("too small"));
+        assert!(number(time, "soon").is_err());
+        assert!(number(Kind::Count(1, 9), "-3").is_err());
+    }
+
+    #[test]
+    fn patterns_match_whole_names_only() {
+        let ls = pattern("ls").unwrap();
+        assert!(ls.is_match("ls"));
+        for other in ["lsof", "ls -la", "als", "ls\n", ""] {
+            assert!(!ls.is_match(other), "{other:?}");
+        }
+        assert!(pattern("python3[.][0-9]+").unwrap().is_match("python3.11"));
+    }
+
+    #[test]
+    fn a_pattern_cannot_break_out_of_its_anchors() {
+        for bad in ["a)(b", "ls|rm", "a b", "a;b", "", "(", "(?x)a#", "a`", r"\p{Nope}", "(a{1000}){1000}"] {
+            assert!(pattern(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_bare_or_absolute() {
+        for good in ["ls", "/usr/bin/jq", "g++", "[", "python3.11"] {
+            command_name(good).unwrap();
+        }
+        for bad in
+            ["", "ls -l", "a;b", "a|b", "a&b", "a<b", "a>b", "a`b", "./x", "bin/x", "a\u{0}b", "a\u{a0}b"]
+        {
+            assert!(command_name(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn users_ports_and_requirements() {
+        assert_eq!(run_user("1000:100"), Ok(RunUser::Ids { uid: 1000, gid: 100 }));
+        for bad in ["0:0", "0:5", "5:0", "root", "1000", "4294967295:1", "1:2:3", ""] {
+            assert!(run_user(bad).is_err(), "{bad}");
+        }
+        assert_eq!(port("tcp:443"), Ok(443));
+        for bad in ["tcp:0", "udp:53", "443", "tcp:65536", "tcp:"] {
+            assert!(port(bad).is_err(), "{bad}");
+        }
+        for good in ["landlock>=7", "seccomp", "caps-empty", "no-new-privs"] {
+            assert_eq!(good.parse::<Requirement>().unwrap().to_string(), good);
+        }
+        for bad in ["landlock>=0", "landlock>=x", "landlock", "apparmor"] {
+            assert!(bad.parse::<Requirement>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn search_paths_hold_absolute_directories_only() {
+        assert_eq!(search_path(keys::SAFE_PATH).unwrap().len(), 5);
+        for bad in ["", "/bin:", ":/bin", "/bin::/usr/bin", ".", "bin", "/bin:.", "/bin/../tmp"] {
+            assert!(search_path(bad).is_err(), "{bad:?}");
+        }
+    }
+}
