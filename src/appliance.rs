@@ -3,12 +3,14 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{AuditError, Context};
+use crate::config::Config;
 use crate::policy::{Denial, Request};
 use crate::run::{Captured, Chunk, Exit};
 
@@ -79,9 +81,17 @@ pub struct NotStarted {
 
 /// Policy, launcher and audit, ready to run commands.
 #[derive(Debug)]
-pub struct Appliance {}
+pub struct Appliance {
+    config: Arc<Config>,
+}
 
 impl Appliance {
+    /// The loaded policy.
+    #[must_use]
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
     /// Judges, records, runs, captures and records one command. When `cancel` fires, the whole
     /// process tree is killed and the run is reported as cancelled.
     pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
