@@ -1,43 +1,70 @@
-//! Request ids that wait for an answer, shared by the wire and the server.
+//! Request ids: those of the client outside, numbers of our own inside.
 //!
-//! One id twice at the same time would let one caller take the other's answer, so the wire refuses
-//! the second. An id leaves with its answer. A cancelled `tools/call` gets no answer: its id leaves
-//! when the command has really ended, so that a late outcome finds nobody to mistake it.
+//! rmcp keeps one table by id. An id used twice at the same time would let one caller take the
+//! other's answer, and so would an id used again while a cancelled call of that id is still being
+//! killed. Inside, every request therefore has a number that never comes again, an answer finds its
+//! way back through this table, and a late answer to a cancelled request finds nobody.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::RequestId;
 
-/// Ids in flight; `true` for a `tools/call`.
-#[derive(Debug, Clone, Default)]
-pub(super) struct InFlight(Arc<Mutex<HashMap<RequestId, bool>>>);
+/// The id that the client gave a request: an extension of the request, for the records.
+#[derive(Debug, Clone)]
+pub(super) struct Asked(pub(super) RequestId);
+
+/// Requests that wait for an answer.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    last: i64,
+    inside: HashMap<RequestId, RequestId>,
+    outside: HashMap<RequestId, RequestId>,
+}
 
 impl InFlight {
-    /// Takes an id in; `false` when it is in flight already.
-    pub(super) fn begin(&self, id: &RequestId, is_call: bool) -> bool {
-        let mut ids = self.ids();
-        if ids.contains_key(id) {
-            return false;
+    /// The number of a new request; none when the client's id is in flight already.
+    pub(super) fn begin(&mut self, asked: &RequestId) -> Option<RequestId> {
+        if self.inside.contains_key(asked) {
+            return None;
         }
-        ids.insert(id.clone(), is_call);
-        true
+        self.last = self.last.wrapping_add(1);
+        let number = RequestId::Number(self.last);
+        self.inside.insert(asked.clone(), number.clone());
+        self.outside.insert(number.clone(), asked.clone());
+        Some(number)
     }
 
-    /// The answer goes out, or a cancelled call has ended.
-    pub(super) fn end(&self, id: &RequestId) {
-        self.ids().remove(id);
+    /// The client's id for an answer; none when the client has cancelled the request.
+    pub(super) fn answered(&mut self, number: &RequestId) -> Option<RequestId> {
+        let asked = self.outside.remove(number)?;
+        self.inside.remove(&asked);
+        Some(asked)
     }
 
-    /// The client cancelled it: only a call still has something to end.
-    pub(super) fn cancelled(&self, id: &RequestId) {
-        let mut ids = self.ids();
-        if ids.get(id) == Some(&false) {
-            ids.remove(id);
-        }
+    /// The client takes a request back: its number, if it was in flight.
+    pub(super) fn cancelled(&mut self, asked: &RequestId) -> Option<RequestId> {
+        let number = self.inside.remove(asked)?;
+        self.outside.remove(&number);
+        Some(number)
     }
+}
 
-    fn ids(&self) -> MutexGuard<'_, HashMap<RequestId, bool>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_can_be_used_again_after_its_answer_or_its_cancellation_but_not_before() {
+        let mut table = InFlight::default();
+        let id = RequestId::String("x".into());
+        let first = table.begin(&id).unwrap();
+        assert_eq!(table.begin(&id), None);
+        assert_eq!(table.cancelled(&id), Some(first.clone()));
+        let second = table.begin(&id).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(table.answered(&first), None, "a late answer finds nobody");
+        assert_eq!(table.answered(&second), Some(id.clone()));
+        assert_eq!(table.cancelled(&id), None);
+        assert!(table.inside.is_empty() && table.outside.is_empty());
     }
 }

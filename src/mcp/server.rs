@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::in_flight::InFlight;
+use super::in_flight::Asked;
 use super::offer::Offer;
 use super::runner::Runner;
 use super::tools::{self, Entry, Verb};
@@ -36,7 +36,6 @@ pub(super) struct Server<R> {
     info: ServerConfig,
     session: String,
     transport: &'static str,
-    in_flight: InFlight,
     jobs: Arc<Semaphore>,
     stop: CancellationToken,
 }
@@ -45,7 +44,6 @@ impl<R: Runner> Server<R> {
     pub(super) fn new(
         runner: Arc<R>,
         transport: &'static str,
-        in_flight: InFlight,
         jobs: Arc<Semaphore>,
         stop: CancellationToken,
     ) -> Self {
@@ -60,7 +58,6 @@ impl<R: Runner> Server<R> {
             info,
             session: uuid::Uuid::new_v4().to_string(),
             transport,
-            in_flight,
             jobs,
             stop,
         }
@@ -78,13 +75,14 @@ impl<R: Runner> Server<R> {
 
     /// Who asks, for the records.
     fn context(&self, tool: &str, request: &RequestContext<RoleServer>) -> Context {
+        let asked = request.extensions.get::<Asked>().map_or(&request.id, |asked| &asked.0);
         let client = request.client_info();
         let (client_name, client_version) = client.map(|client| (client.name, client.version)).unzip();
         Context {
             transport: Some(self.transport),
             tool: Some(tool.to_owned()),
             session_id: Some(self.session.clone()),
-            request_id: Some(request.id.clone().into_json_value().to_string()),
+            request_id: Some(asked.clone().into_json_value().to_string()),
             client_name,
             client_version,
             protocol_version: request.protocol_version().map(|version| version.to_string()),
@@ -135,12 +133,7 @@ impl<R: Runner> Server<R> {
                 }
             }
         });
-        let outcome = task.await;
-        if context.ct.is_cancelled() {
-            // rmcp sends no answer to a cancelled request, so nothing else frees its id.
-            self.in_flight.end(&context.id);
-        }
-        match outcome {
+        match task.await {
             Ok(outcome) => Ok(payload::result(&program, outcome)),
             Err(error) => {
                 tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");

@@ -12,7 +12,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::in_flight::InFlight;
 use super::runner::Runner;
 use super::server::Server;
 use super::wire::Wire;
@@ -82,9 +81,8 @@ where
     let jobs = Arc::new(Semaphore::new(places));
     let stop = CancellationToken::new();
     let leave = CancellationToken::new();
-    let in_flight = InFlight::default();
-    let wire = Wire::new(reader, writer, in_flight.clone(), stop.clone());
-    let server = Server::new(runner, "stdio", in_flight, Arc::clone(&jobs), stop.clone());
+    let wire = Wire::new(reader, writer, stop.clone());
+    let server = Server::new(runner, "stdio", Arc::clone(&jobs), stop.clone());
 
     let mut service = std::pin::pin!(async {
         match serve_server_with_ct(server, wire, leave.clone()).await {

@@ -9,7 +9,8 @@ use std::io;
 use std::sync::Arc;
 
 use rmcp::model::{
-    ClientNotification, ClientRequest, ErrorData, GetMeta, JsonRpcMessage, ProtocolVersion, RequestId,
+    ClientNotification, ClientRequest, ErrorData, GetExtensions, GetMeta, JsonRpcMessage, ProtocolVersion,
+    RequestId,
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -19,7 +20,7 @@ use tokio::sync::Mutex;
 use tokio_util::bytes::{Buf, BytesMut};
 use tokio_util::sync::CancellationToken;
 
-use super::in_flight::InFlight;
+use super::in_flight::{Asked, InFlight};
 
 /// Longest message that is read. Parsing can take a hundred times the size in memory.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
@@ -62,7 +63,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    pub(super) fn new(reader: R, writer: W, in_flight: InFlight, stop: CancellationToken) -> Self {
+    pub(super) fn new(reader: R, writer: W, stop: CancellationToken) -> Self {
         Self {
             reader,
             input: BytesMut::new(),
@@ -71,7 +72,7 @@ where
             opened: false,
             complaints: Vec::new(),
             out: Arc::new(Mutex::new(Out { writer: Some(writer), unwritten: BytesMut::new() })),
-            in_flight,
+            in_flight: InFlight::default(),
             stop,
         }
     }
@@ -114,28 +115,30 @@ where
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
         }
-        let message = match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
+        let mut message = match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
             Ok(message) => message,
             Err(_) => {
                 self.refuse_line(line);
                 return None;
             }
         };
-        match &message {
+        match &mut message {
             JsonRpcMessage::Request(request) => {
-                let is_call = matches!(request.request, ClientRequest::CallToolRequest(_));
-                if !self.in_flight.begin(&request.id, is_call) {
+                let Some(number) = self.in_flight.begin(&request.id) else {
                     let message = "this request id is in flight already: use each id once";
                     self.complain(ErrorData::invalid_request(message, None), Some(request.id.clone()));
                     return None;
-                }
+                };
+                let asked = std::mem::replace(&mut request.id, number);
+                request.request.extensions_mut().insert(Asked(asked));
                 self.opened = self.opened || opens(&request.request);
             }
             JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.in_flight.cancelled(id);
+                if let ClientNotification::CancelledNotification(cancelled) = &mut notification.notification {
+                    // An id that is not in flight must reach nobody: inside, it is another request's.
+                    let asked = cancelled.params.request_id.as_ref()?;
+                    let number = self.in_flight.cancelled(asked)?;
+                    cancelled.params.request_id = Some(number);
                 }
                 if !self.opened {
                     tracing::debug!("dropped a notification that came before the first request");
@@ -215,20 +218,23 @@ where
 
     fn send(
         &mut self,
-        item: TxJsonRpcMessage<RoleServer>,
+        mut item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        match &item {
-            JsonRpcMessage::Response(response) => self.in_flight.end(&response.id),
-            JsonRpcMessage::Error(error) => {
-                if let Some(id) = &error.id {
-                    self.in_flight.end(id);
-                }
-            }
-            _ => {}
-        }
+        let id = match &mut item {
+            JsonRpcMessage::Response(response) => Some(&mut response.id),
+            JsonRpcMessage::Error(error) => error.id.as_mut(),
+            _ => None,
+        };
+        let wanted = match id {
+            Some(id) => self.in_flight.answered(id).map(|asked| *id = asked).is_some(),
+            None => true,
+        };
         let bytes = frame(&item);
         let out = Arc::clone(&self.out);
         async move {
+            if !wanted {
+                return Ok(());
+            }
             let bytes = bytes?;
             let mut out = out.lock().await;
             out.unwritten.extend_from_slice(&bytes);
