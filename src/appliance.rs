@@ -3,6 +3,7 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +87,26 @@ pub struct Appliance {
 }
 
 impl Appliance {
+    /// Loads a policy (the built-in one when no file is named) and makes everything ready to run.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the policy, the sandbox or the audit sink, in words.
+    pub fn open(policy: Option<&Path>, workspace: Option<&Path>) -> Result<Self, String> {
+        let _ = (policy, workspace);
+        Err("nothing can be loaded yet".to_owned())
+    }
+
+    /// Records the end of the server. Nothing is run afterwards.
+    ///
+    /// # Errors
+    ///
+    /// When the record could not be made durable.
+    pub fn close(&self, reason: &str) -> Result<(), AuditError> {
+        let _ = reason;
+        Ok(())
+    }
+
     /// The loaded policy.
     #[must_use]
     pub fn config(&self) -> &Arc<Config> {

@@ -214,7 +214,6 @@ fn push_lossy(text: &mut String, invalid: &mut u64, bytes: &[u8]) {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
