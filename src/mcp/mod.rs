@@ -1,1 +1,22 @@
-//! mcp
+//! The MCP room: tools, schemas and transport in front of the appliance.
+//!
+//! Purpose: speak MCP (both the `initialize` era and the 2026-07-28 era) over standard input and
+//! output, turn a `tools/call` into one [`Call`](crate::appliance::Call) and its outcome into the
+//! promised payload. Inputs: JSON-RPC lines and an [`Appliance`](crate::appliance::Appliance).
+//! Called by `cli/serve`; knows nothing of how a process starts or how a verdict comes about.
+
+mod arguments;
+mod in_flight;
+mod offer;
+mod payload;
+mod runner;
+mod server;
+mod stdio;
+mod tools;
+mod wire;
+pub mod words;
+
+pub use offer::{Kit, Offer};
+pub use runner::Runner;
+pub use stdio::{Ended, ServeError, serve, serve_stdio};
+pub use wire::MAX_LINE_BYTES;

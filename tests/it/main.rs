@@ -13,5 +13,6 @@
 
 mod dependencies;
 mod house;
+mod mcp_protocol;
 mod probe_gate;
 mod scan;

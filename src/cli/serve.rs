@@ -1,0 +1,92 @@
+//! `cofferdam serve`: an MCP server on standard input and output.
+//!
+//! Standard output carries frames and nothing else; the log and the one start-up warning go to
+//! standard error. Exit status 0 when the client left or a signal asked for the end, 125 when
+//! cofferdam itself failed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::appliance::Appliance;
+use crate::mcp::{self, Ended, Offer, words};
+
+/// What is logged. Fixed: below `warn` rmcp logs whole requests and results.
+const LOG: &str = "warn,cofferdam=info,rmcp=warn";
+/// Threads of the runtime: the commands are processes of their own.
+const WORKERS: usize = 2;
+
+/// Serve an agent over MCP: tools that run allowed commands, and one that lists them
+///
+/// Speaks MCP on standard input and output until the client closes its end or SIGTERM, SIGINT or
+/// SIGHUP comes; every command that still runs is then killed with all of its descendants.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cofferdam serve                              the built-in policy, read-only, in this directory
+  cofferdam serve --policy policy.toml         a policy of your own
+  cofferdam serve --workspace ~/project        the built-in policy in another directory
+
+In the configuration of an MCP client:
+  {\"mcpServers\": {\"cofferdam\": {\"command\": \"cofferdam\", \"args\": [\"serve\", \"--policy\", \"policy.toml\"]}}}")]
+pub struct Args {
+    /// Policy file [default: the built-in policy]
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Directory that commands work in, in place of the policy's
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Speak MCP on standard input and output (the default)
+    #[arg(long)]
+    stdio: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> ExitCode {
+    // The only transport there is; the flag says so for those who want to read it.
+    let Args { policy, workspace, stdio: _ } = args;
+    log_to_stderr();
+    let appliance = match Appliance::open(policy.as_deref(), workspace.as_deref()) {
+        Ok(appliance) => Arc::new(appliance),
+        Err(error) => return failed(&error),
+    };
+    tracing::warn!("{}", words::startup(&Offer::of(appliance.config())));
+
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&format!("start of the async runtime failed: {error}")),
+    };
+    let served = runtime.block_on(mcp::serve_stdio(Arc::clone(&appliance)));
+    // A blocking read of standard input cannot be taken back: it must not hold up the end.
+    runtime.shutdown_background();
+
+    let (status, reason) = match served {
+        Ok(Ended::Closed) => (ExitCode::SUCCESS, "the client closed the connection".to_owned()),
+        Ok(Ended::Signal(name)) => (ExitCode::SUCCESS, name.to_owned()),
+        Err(error) => (failed(&error.to_string()), error.to_string()),
+    };
+    match appliance.close(&reason) {
+        Ok(()) => status,
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+/// Log lines on standard error, without colours: clients keep them as they are.
+fn log_to_stderr() {
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(LOG))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false);
+    if let Err(error) = subscriber.try_init() {
+        eprintln!("cofferdam: another log is installed already: {error}");
+    }
+}
+
+fn failed(error: &str) -> ExitCode {
+    eprintln!("cofferdam: {error}");
+    ExitCode::from(125)
+}

@@ -1,0 +1,27 @@
+//! The seam between protocol and appliance, so that protocol behaviour is tested with no launcher.
+
+use std::future::Future;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Offer;
+use crate::appliance::{Appliance, Call, Outcome};
+
+/// Something that judges and runs commands: the appliance, or a stand-in for tests.
+pub trait Runner: Send + Sync + 'static {
+    /// What clients are told about: prefixes, names, limits.
+    fn offer(&self) -> Offer;
+
+    /// Judges and runs one command. When `cancel` fires, its whole tree is killed.
+    fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send;
+}
+
+impl Runner for Appliance {
+    fn offer(&self) -> Offer {
+        Offer::of(self.config())
+    }
+
+    fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send {
+        Appliance::run(self, call, cancel)
+    }
+}

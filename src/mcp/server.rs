@@ -1,0 +1,259 @@
+//! The server: MCP requests in, calls of the runner out.
+
+use std::sync::Arc;
+
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, ErrorData, Implementation, ListToolsResult, MetaObject, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::in_flight::Asked;
+use super::offer::Offer;
+use super::runner::Runner;
+use super::tools::{self, Entry, Verb};
+use super::{arguments, payload, words};
+use crate::appliance::Call;
+use crate::audit::Context;
+use crate::policy::Request;
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The tools do not change while the server runs.
+const TOOLS_TTL_MS: u64 = 300_000;
+/// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
+const TYPED_METHODS: [&str; 4] = ["tools/call", "tools/list", "server/discover", "subscriptions/listen"];
+
+/// One connection.
+pub(super) struct Server<R> {
+    runner: Arc<R>,
+    offer: Arc<Offer>,
+    tools: Arc<[Entry]>,
+    info: ServerConfig,
+    session: String,
+    transport: &'static str,
+    jobs: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+impl<R: Runner> Server<R> {
+    pub(super) fn new(
+        runner: Arc<R>,
+        transport: &'static str,
+        jobs: Arc<Semaphore>,
+        stop: CancellationToken,
+    ) -> Self {
+        let offer = runner.offer();
+        let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("cofferdam", env!("CARGO_PKG_VERSION")))
+            .with_instructions(words::instructions(&offer));
+        Self {
+            runner,
+            tools: tools::all(&offer).into(),
+            offer: Arc::new(offer),
+            info,
+            session: uuid::Uuid::new_v4().to_string(),
+            transport,
+            jobs,
+            stop,
+        }
+    }
+
+    /// A place among the commands that run at the same time.
+    fn place(&self) -> Result<OwnedSemaphorePermit, String> {
+        Arc::clone(&self.jobs).try_acquire_owned().map_err(|_| {
+            format!(
+                "busy: {} commands run already, as many as this server allows; call again when one has ended",
+                self.offer.jobs
+            )
+        })
+    }
+
+    /// Who asks, for the records.
+    fn context(&self, tool: &str, request: &RequestContext<RoleServer>) -> Context {
+        let asked = request.extensions.get::<Asked>().map_or(&request.id, |asked| &asked.0);
+        let client = request.client_info();
+        let (client_name, client_version) = client.map(|client| (client.name, client.version)).unzip();
+        Context {
+            transport: Some(self.transport),
+            tool: Some(tool.to_owned()),
+            session_id: Some(self.session.clone()),
+            request_id: Some(asked.clone().into_json_value().to_string()),
+            client_name,
+            client_version,
+            protocol_version: request.protocol_version().map(|version| version.to_string()),
+            trace: request.meta.get_traceparent().and_then(trace),
+        }
+    }
+
+    /// Runs one command in a task of its own: a panic in there is an answer, not a silence.
+    async fn run(
+        &self,
+        entry: &Entry,
+        params: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let asked = match arguments::run(params.arguments, self.offer.stdin_bytes) {
+            Ok(asked) => asked,
+            Err(message) => return Ok(payload::error(message)),
+        };
+        let permit = match self.place() {
+            Ok(permit) => permit,
+            Err(message) => return Ok(payload::error(message)),
+        };
+        let program =
+            asked.argv.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default();
+        let call = Call {
+            request: Request {
+                argv: asked.argv,
+                cwd: asked.cwd,
+                env: Vec::new(),
+                timeout: asked.timeout,
+                toolkit: Some(entry.kit.prefix.clone()),
+            },
+            stdin: asked.stdin,
+            context: self.context(&entry.tool.name, context),
+            live: None,
+        };
+        let runner = Arc::clone(&self.runner);
+        let cancel = self.stop.child_token();
+        let caller = context.ct.clone();
+        let task = tokio::spawn(async move {
+            let _permit = permit;
+            let mut run = std::pin::pin!(runner.run(call, cancel.clone()));
+            tokio::select! {
+                outcome = &mut run => outcome,
+                () = caller.cancelled() => {
+                    cancel.cancel();
+                    run.await
+                }
+            }
+        });
+        match task.await {
+            Ok(outcome) => Ok(payload::result(&program, outcome)),
+            Err(error) => {
+                tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");
+                Err(ErrorData::internal_error(
+                    "the call failed inside of the server; its log says more",
+                    None,
+                ))
+            }
+        }
+    }
+
+    /// What the modern era wants on every result.
+    fn meta(&self, context: &RequestContext<RoleServer>) -> Option<MetaObject> {
+        context.protocol_version().filter(|version| !version.has_initialize())?;
+        let info = serde_json::to_value(&self.info.server_info).ok()?;
+        let mut meta = MetaObject::new();
+        meta.insert(SERVER_INFO.to_owned(), info);
+        Some(meta)
+    }
+}
+
+impl<R: Runner> ServerHandler for Server<R> {
+    fn get_info(&self) -> ServerConfig {
+        self.info.clone()
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.tools.iter().map(|entry| entry.tool.clone()).collect();
+        let mut result = ListToolsResult::with_all_items(tools);
+        result.meta = self.meta(&context);
+        if result.meta.is_some() {
+            result.ttl_ms = Some(TOOLS_TTL_MS);
+            result.cache_scope = Some(CacheScope::Private);
+        }
+        Ok(result)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.tools.iter().find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(entry) = self.tools.iter().find(|entry| entry.tool.name == params.name) else {
+            return Err(ErrorData::invalid_params(format!("Unknown tool: {}", params.name), None));
+        };
+        let mut result = match entry.verb {
+            Verb::Run => self.run(entry, params, &context).await?,
+            Verb::Allowed => match arguments::none(params.arguments) {
+                Ok(()) => CallToolResult::success(vec![ContentBlock::text(self.offer.allowed(&entry.kit))]),
+                Err(message) => payload::error(message),
+            },
+        };
+        result.meta = self.meta(&context);
+        Ok(result.into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if TYPED_METHODS.contains(&request.method.as_str()) {
+            let arguments = request.params.as_ref().and_then(|params| params.get("arguments"));
+            let message = match arguments {
+                Some(Value::Object(_)) | None => format!("params of {} have the wrong shape", request.method),
+                Some(_) => "arguments must be an object".to_owned(),
+            };
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+    }
+}
+
+/// Trace id and parent span id of a W3C `traceparent` (version 00); anything else is ignored.
+fn trace(traceparent: &str) -> Option<(String, String)> {
+    let mut parts = traceparent.split('-');
+    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let hex = |text: &str, len: usize| {
+        text.len() == len && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let zero = |text: &str| text.bytes().all(|byte| byte == b'0');
+    let good = version == "00"
+        && hex(trace, 32)
+        && hex(span, 16)
+        && hex(flags, 2)
+        && !zero(trace)
+        && !zero(span)
+        && parts.next().is_none();
+    good.then(|| (trace.to_owned(), span.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trace;
+
+    #[test]
+    fn only_well_formed_trace_parents_are_taken_over() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(
+            trace(good),
+            Some(("0af7651916cd43dd8448eb211c80319c".to_owned(), "b7ad6b7169203331".to_owned()))
+        );
+        for bad in [
+            "",
+            "00",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+        ] {
+            assert_eq!(trace(bad), None, "{bad}");
+        }
+    }
+}

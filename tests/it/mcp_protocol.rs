@@ -1,0 +1,501 @@
+//! MCP over a pair of in-process pipes, in front of a stand-in for the appliance: what the
+//! protocol promises with no process in sight.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cofferdam::appliance::{Call, NotStarted, Outcome, Report};
+use cofferdam::mcp::{Ended, Kit, MAX_LINE_BYTES, Offer, Runner, ServeError, serve, words};
+use cofferdam::policy::{Denial, Reason, RuleKind};
+use cofferdam::run::{Captured, Exit};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Stands in for the appliance: a few names with a behaviour each.
+struct Fake {
+    calls: mpsc::UnboundedSender<Call>,
+    killed: Arc<AtomicUsize>,
+    names: Vec<String>,
+}
+
+impl Runner for Fake {
+    fn offer(&self) -> Offer {
+        Offer {
+            kits: vec![
+                Kit { prefix: "sh".to_owned(), names: self.names.clone() },
+                Kit { prefix: "git".to_owned(), names: vec!["git".to_owned()] },
+            ],
+            patterns: Vec::new(),
+            allow_any: false,
+            workspace: "/workspace".to_owned(),
+            write: false,
+            timeout: Duration::from_secs(30),
+            max_timeout: Duration::from_secs(300),
+            output_bytes: 1 << 20,
+            output_lines: 20_000,
+            stdin_bytes: 1 << 20,
+            jobs: 2,
+        }
+    }
+
+    fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send {
+        let name = String::from_utf8(call.request.argv[0].clone()).unwrap();
+        let arguments: Vec<String> =
+            call.request.argv.iter().skip(1).map(|word| String::from_utf8(word.clone()).unwrap()).collect();
+        self.calls.send(call).unwrap();
+        let killed = Arc::clone(&self.killed);
+        async move {
+            match name.as_str() {
+                "echo" => Outcome::Ran(Box::new(report(&format!("{}\n", arguments.join(" "))))),
+                "sleep" => {
+                    cancel.cancelled().await;
+                    killed.fetch_add(1, Ordering::SeqCst);
+                    let mut report = report("");
+                    report.exit = Exit::Signal(9);
+                    report.cancelled = true;
+                    Outcome::Ran(Box::new(report))
+                }
+                "panic" => panic!("inside of a call"),
+                "gone" => Outcome::NotStarted(NotStarted {
+                    run_id: String::new(),
+                    step: "resolve",
+                    errno: 2,
+                    message: String::new(),
+                }),
+                other => Outcome::Denied(Denial {
+                    rule: "allow".into(),
+                    kind: RuleKind::Allow,
+                    reason: Reason::CommandNotAllowed,
+                    message: format!("Command '{other}' is not allowlisted. Allowed: echo, sleep"),
+                }),
+            }
+        }
+    }
+}
+
+fn report(stdout: &str) -> Report {
+    let captured = |text: &str| Captured {
+        text: text.to_owned(),
+        dropped: None,
+        total_bytes: text.len() as u64,
+        invalid_bytes: 0,
+    };
+    Report {
+        run_id: String::new(),
+        exit: Exit::Code(0),
+        timed_out: false,
+        cancelled: false,
+        stdout: captured(stdout),
+        stderr: captured(""),
+        duration: Duration::ZERO,
+        killed: 0,
+        timeout: Duration::from_secs(30),
+        timeout_clamped: false,
+    }
+}
+
+/// A client that writes lines and reads lines.
+struct Client {
+    to: Option<DuplexStream>,
+    from: tokio::io::Lines<BufReader<DuplexStream>>,
+    calls: mpsc::UnboundedReceiver<Call>,
+    killed: Arc<AtomicUsize>,
+    interrupt: Option<oneshot::Sender<&'static str>>,
+    server: tokio::task::JoinHandle<Result<Ended, ServeError>>,
+}
+
+impl Client {
+    fn start() -> Self {
+        Self::with_names(vec!["echo".to_owned(), "gone".to_owned(), "sleep".to_owned()])
+    }
+
+    fn with_names(names: Vec<String>) -> Self {
+        let (calls_in, calls) = mpsc::unbounded_channel();
+        let killed = Arc::new(AtomicUsize::new(0));
+        let fake = Arc::new(Fake { calls: calls_in, killed: Arc::clone(&killed), names });
+        let (to, reader) = tokio::io::duplex(1 << 16);
+        let (writer, from) = tokio::io::duplex(1 << 16);
+        let (interrupt, interrupted) = oneshot::channel();
+        let server = tokio::spawn(serve(fake, reader, writer, async {
+            match interrupted.await {
+                Ok(name) => name,
+                Err(_) => std::future::pending().await,
+            }
+        }));
+        let from = BufReader::new(from).lines();
+        Self { to: Some(to), from, calls, killed, interrupt: Some(interrupt), server }
+    }
+
+    async fn write(&mut self, line: &[u8]) {
+        let to = self.to.as_mut().unwrap();
+        to.write_all(line).await.unwrap();
+        to.write_all(b"\n").await.unwrap();
+    }
+
+    async fn send(&mut self, message: Value) {
+        self.write(message.to_string().as_bytes()).await;
+    }
+
+    /// The next message: each line is one JSON-RPC object and nothing else.
+    async fn next(&mut self) -> Value {
+        let line = self.from.next_line().await.unwrap().expect("an answer, not the end of the stream");
+        let message: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(message["jsonrpc"], "2.0", "{line}");
+        message
+    }
+
+    async fn ask(&mut self, id: i64, method: &str, params: Value) -> Value {
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        let answer = self.next().await;
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    async fn legacy(&mut self) -> Value {
+        let answer = self
+            .ask(
+                0,
+                "initialize",
+                json!({"protocolVersion": "2025-11-25", "capabilities": {},
+                    "clientInfo": {"name": "test-client", "version": "9"}}),
+            )
+            .await;
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        answer
+    }
+
+    async fn call(&mut self, id: i64, tool: &str, arguments: Value) -> Value {
+        self.ask(id, "tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    async fn start_sleeper(&mut self, id: i64) {
+        let params = json!({"name": "sh_run", "arguments": {"command": "sleep"}});
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+        self.calls.recv().await.unwrap();
+    }
+}
+
+fn modern(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "modern-client", "version": "3"},
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    });
+    params
+}
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn the_initialize_era_gets_identity_instructions_and_exact_payloads() {
+    let mut client = Client::start();
+    let hello = client.legacy().await;
+    assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
+    assert_eq!(hello["result"]["serverInfo"]["name"], "cofferdam");
+    assert_eq!(hello["result"]["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(hello["result"]["capabilities"], json!({"tools": {}}));
+    let instructions = hello["result"]["instructions"].as_str().unwrap();
+    assert!(instructions.contains(words::CONTRACT) && instructions.contains("read-only"), "{instructions}");
+
+    let params = json!({"name": "sh_run", "arguments": {"command": "echo", "args": ["a b", 7]}});
+    client.send(json!({"jsonrpc": "2.0", "id": "first", "method": "tools/call", "params": params})).await;
+    let answer = client.next().await;
+    assert_eq!(answer["id"], "first");
+    let expected = r#"{"exit":0,"sandbox":{"active":true},"stderr":"","stdout":"a b 7\n","timed-out":false}"#;
+    assert_eq!(text(&answer), expected);
+    assert_eq!(answer["result"]["structuredContent"], serde_json::from_str::<Value>(expected).unwrap());
+    assert_eq!(answer["result"]["_meta"], Value::Null);
+    assert_eq!(answer["result"]["resultType"], Value::Null);
+
+    let call = client.calls.recv().await.unwrap();
+    assert_eq!(call.request.argv, [b"echo".to_vec(), b"a b".to_vec(), b"7".to_vec()]);
+    assert_eq!(call.request.toolkit.as_deref(), Some("sh"));
+    assert_eq!((call.stdin, call.request.timeout, call.request.cwd), (None, None, None));
+    assert_eq!(call.context.transport, Some("stdio"));
+    assert_eq!(call.context.tool.as_deref(), Some("sh_run"));
+    assert_eq!(call.context.request_id.as_deref(), Some("\"first\""));
+    assert_eq!(call.context.client_name.as_deref(), Some("test-client"));
+    assert_eq!(call.context.client_version.as_deref(), Some("9"));
+    assert_eq!(call.context.protocol_version.as_deref(), Some("2025-11-25"));
+    assert_eq!(call.context.session_id.unwrap().len(), 36);
+    assert_eq!(call.context.trace, None);
+}
+
+#[tokio::test]
+async fn the_modern_era_needs_no_handshake() {
+    let mut client = Client::start();
+    let found = client.ask(1, "server/discover", modern(json!({}))).await;
+    let versions = found["result"]["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!("2026-07-28")) && versions.contains(&json!("2025-11-25")));
+    assert!(found["result"]["instructions"].as_str().unwrap().contains(words::CONTRACT));
+    assert_eq!(found["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "cofferdam");
+
+    let listed = client.ask(2, "tools/list", modern(json!({}))).await;
+    assert_eq!(listed["result"]["resultType"], "complete");
+    assert_eq!(listed["result"]["cacheScope"], "private");
+    assert!(listed["result"]["ttlMs"].is_u64());
+
+    let params =
+        modern(json!({"name": "git_run", "arguments": {"command": "echo", "stdin": "", "cwd": "src",
+        "timeout": 0.5}}));
+    let answer = client.ask(3, "tools/call", params).await;
+    assert_eq!(answer["result"]["resultType"], "complete");
+    assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "cofferdam");
+    let call = client.calls.recv().await.unwrap();
+    assert_eq!(call.stdin, Some(Vec::new()));
+    assert_eq!(call.request.timeout, Some(Duration::from_millis(500)));
+    assert_eq!(call.request.cwd.as_deref(), Some(std::path::Path::new("src")));
+    assert_eq!(call.request.toolkit.as_deref(), Some("git"));
+    assert_eq!(call.context.client_name.as_deref(), Some("modern-client"));
+    assert_eq!(call.context.protocol_version.as_deref(), Some("2026-07-28"));
+    assert_eq!(
+        call.context.trace,
+        Some(("0af7651916cd43dd8448eb211c80319c".to_owned(), "b7ad6b7169203331".to_owned()))
+    );
+
+    let answer = client.ask(4, "tools/call", json!({"name": "sh_allowed", "arguments": {}})).await;
+    assert_eq!(answer["error"]["code"], -32602, "a request of the modern era without its _meta: {answer}");
+}
+
+#[tokio::test]
+async fn tools_are_listed_with_annotations_and_schemas() {
+    let mut client = Client::start();
+    client.legacy().await;
+    let listed = client.ask(1, "tools/list", json!({})).await;
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["git_allowed", "git_run", "sh_allowed", "sh_run"]);
+    for tool in tools {
+        let is_run = tool["name"].as_str().unwrap().ends_with("_run");
+        let expected =
+            if is_run { Value::Null } else { json!({"readOnlyHint": true, "idempotentHint": true}) };
+        assert_eq!(tool["annotations"], expected);
+        assert_eq!(tool["inputSchema"]["additionalProperties"], false);
+        assert_eq!(tool["outputSchema"].is_object(), is_run);
+        jsonschema::meta::validate(&tool["inputSchema"]).unwrap();
+    }
+    let run = &tools[3];
+    assert!(run["description"].as_str().unwrap().contains("echo, gone, sleep"));
+    let schema = jsonschema::validator_for(&run["outputSchema"]).unwrap();
+    let answer = client.call(2, "sh_run", json!({"command": "echo"})).await;
+    assert!(schema.is_valid(&answer["result"]["structuredContent"]));
+    let answer = client.call(3, "sh_run", json!({"command": "gone"})).await;
+    assert!(schema.is_valid(&answer["result"]["structuredContent"]));
+    assert!(schema.is_valid(&json!({"exit": null, "stdout": "", "stderr": "", "timed-out": true})));
+    assert!(!schema.is_valid(&json!({"exit": "0", "stdout": "", "stderr": "", "timed-out": true})));
+}
+
+#[tokio::test]
+async fn a_long_allow_list_is_cut_in_descriptions_and_whole_in_the_allowed_tool() {
+    let names: Vec<String> = (0..500).map(|n| format!("command-number-{n:03}")).collect();
+    let mut client = Client::with_names(names.clone());
+    client.legacy().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    let line = client.from.next_line().await.unwrap().unwrap();
+    assert!(line.len() <= 6 * 1024, "tools/list has {} bytes", line.len());
+    assert!(line.contains(" more (call sh_allowed)"), "{line}");
+    let answer = client.call(2, "sh_allowed", json!({})).await;
+    assert_eq!(text(&answer), names.join("\n"));
+    assert_eq!(answer["result"]["structuredContent"], Value::Null);
+    assert_eq!(answer["result"]["isError"].as_bool().unwrap_or(false), false);
+}
+
+#[tokio::test]
+async fn what_the_caller_got_wrong_is_a_tool_error_in_words() {
+    let mut client = Client::start();
+    client.legacy().await;
+    for (arguments, words) in [
+        (
+            json!({"command": "rm", "args": ["-rf", "x"]}),
+            "Command 'rm' is not allowlisted. Allowed: echo, sleep",
+        ),
+        (json!({"command": "echo", "args": "x"}), "args must be an array of strings, not a string"),
+        (json!({"command": "echo", "timeout": 0}), "timeout must be a positive number of seconds, not 0"),
+        (json!({"command": "echo", "sandbox": false}), "unknown argument \"sandbox\""),
+        (json!({}), "command is required"),
+    ] {
+        let answer = client.call(1, "sh_run", arguments).await;
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert!(text(&answer).starts_with(words), "{answer}");
+        assert_eq!(answer["result"]["structuredContent"], Value::Null);
+    }
+    let answer = client.call(2, "sh_allowed", json!({"all": true})).await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there_is_no_error_of_the_tool() {
+    let mut client = Client::start();
+    client.legacy().await;
+    let answer = client.call(1, "sh_run", json!({"command": "gone"})).await;
+    assert_eq!(answer["result"]["isError"].as_bool().unwrap_or(false), false);
+    assert_eq!(
+        text(&answer),
+        r#"{"exit":-1,"stderr":"Failed to spawn process gone: no such file or directory (error code -2)","stdout":"","timed-out":false}"#
+    );
+}
+
+#[tokio::test]
+async fn protocol_mistakes_get_the_codes_of_json_rpc() {
+    let mut client = Client::start();
+    client.legacy().await;
+    let answer = client.call(1, "sh_rm", json!({})).await;
+    assert_eq!(
+        (&answer["error"]["code"], &answer["error"]["message"]),
+        (&json!(-32602), &json!("Unknown tool: sh_rm"))
+    );
+    let answer = client.ask(2, "tools/call", json!({"name": "sh_run", "arguments": [1]})).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let answer = client.ask(3, "tools/call", json!({"arguments": {}})).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let answer = client.ask(4, "no/such/method", json!({})).await;
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+    let answer = client.call(5, "sh_run", json!({"command": "panic"})).await;
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    let answer = client.call(6, "sh_run", json!({"command": "echo"})).await;
+    assert_eq!(answer["result"]["structuredContent"]["exit"], 0, "the server goes on after a panic");
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
+    let mut client = Client::start();
+    client.legacy().await;
+    let deep = "[".repeat(500);
+    for bad in ["{\"jsonrpc\":\"2.0\",\"id\":1,", "nonsense", "\u{1}", deep.as_str()] {
+        client.write(bad.as_bytes()).await;
+        let answer = client.next().await;
+        assert_eq!(answer["error"]["code"], -32700, "{bad:?}: {answer}");
+        assert_eq!(answer.get("id"), None, "{answer}");
+    }
+    client.write(b"\"caf\xe9\"").await;
+    assert_eq!(client.next().await["error"]["code"], -32700);
+    for (bad, id) in [
+        (json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}]), None),
+        (json!({"jsonrpc": "1.0", "id": 7, "method": "ping"}), Some(json!(7))),
+        (json!({"jsonrpc": "2.0", "id": "x", "method": 5}), Some(json!("x"))),
+        (json!(5), None),
+    ] {
+        client.send(bad.clone()).await;
+        let answer = client.next().await;
+        assert_eq!(answer["error"]["code"], -32600, "{bad}: {answer}");
+        assert_eq!(answer.get("id"), id.as_ref(), "{answer}");
+    }
+    client.write(b"").await;
+    client.write(b"\r").await;
+    client.send(json!({"jsonrpc": "2.0", "method": "notifications/unheard-of", "params": {}})).await;
+    client.write(b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"ping\"}\r").await;
+    assert_eq!(client.next().await["id"], 8);
+}
+
+#[tokio::test]
+async fn a_line_beyond_the_limit_is_thrown_away_and_answered() {
+    let mut client = Client::start();
+    client.legacy().await;
+    client.write(&vec![b'x'; 3 * MAX_LINE_BYTES]).await;
+    let answer = client.next().await;
+    assert_eq!(answer["error"]["code"], -32700);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("longer than"), "{answer}");
+    let wide = "y".repeat(MAX_LINE_BYTES / 2);
+    let answer = client.call(1, "sh_run", json!({"command": "echo", "stdin": wide})).await;
+    assert_eq!(answer["result"]["structuredContent"]["exit"], 0);
+    assert_eq!(client.calls.recv().await.unwrap().stdin.unwrap().len(), wide.len());
+}
+
+#[tokio::test]
+async fn stray_messages_before_the_first_request_do_not_end_the_server() {
+    let mut client = Client::start();
+    client.ask(1, "server/discover", modern(json!({}))).await;
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        .await;
+    client.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    client.send(json!({"jsonrpc": "2.0", "id": 5, "result": {}})).await;
+    assert_eq!(client.ask(2, "tools/list", json!({})).await["error"]["code"], -32602);
+    client.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    assert_eq!(client.legacy().await["result"]["serverInfo"]["name"], "cofferdam");
+}
+
+#[tokio::test]
+async fn an_id_in_flight_is_refused_and_free_again_once_it_is_cancelled() {
+    let mut client = Client::start();
+    client.legacy().await;
+    client.start_sleeper(1).await;
+    let answer = client.call(1, "sh_run", json!({"command": "echo"})).await;
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        .await;
+    let answer = client.call(1, "sh_run", json!({"command": "echo"})).await;
+    assert_eq!(answer["result"]["structuredContent"]["stdout"], "\n", "{answer}");
+    while client.killed.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn more_runs_than_the_policy_allows_are_told_to_wait() {
+    let mut client = Client::start();
+    client.legacy().await;
+    client.start_sleeper(1).await;
+    client.start_sleeper(2).await;
+    let answer = client.call(3, "sh_run", json!({"command": "echo"})).await;
+    assert_eq!(answer["result"]["isError"], true);
+    assert!(text(&answer).starts_with("busy: 2 commands run already"), "{answer}");
+    assert_eq!(
+        client.call(4, "sh_allowed", json!({})).await["result"]["isError"].as_bool().unwrap_or(false),
+        false
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_request_kills_its_run_and_is_not_answered() {
+    let mut client = Client::start();
+    client.legacy().await;
+    client.start_sleeper(1).await;
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        .await;
+    while client.killed.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let answer = client.call(2, "sh_allowed", json!({})).await;
+    assert_eq!(answer["id"], 2);
+}
+
+#[tokio::test]
+async fn the_end_of_the_input_kills_every_run_and_ends_the_server() {
+    let mut client = Client::start();
+    client.legacy().await;
+    client.start_sleeper(1).await;
+    client.start_sleeper(2).await;
+    client.to = None;
+    assert_eq!(client.server.await.unwrap().unwrap(), Ended::Closed);
+    assert_eq!(client.killed.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_signal_kills_every_run_and_ends_the_server() {
+    let mut client = Client::start();
+    client.legacy().await;
+    client.start_sleeper(1).await;
+    client.interrupt.take().unwrap().send("SIGTERM").unwrap();
+    assert_eq!(client.server.await.unwrap().unwrap(), Ended::Signal("SIGTERM"));
+    assert_eq!(client.killed.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_or_a_signal_before_the_first_request_is_a_clean_end() {
+    let mut client = Client::start();
+    client.to = None;
+    assert_eq!(client.server.await.unwrap().unwrap(), Ended::Closed);
+    let mut client = Client::start();
+    client.interrupt.take().unwrap().send("SIGINT").unwrap();
+    assert_eq!(client.server.await.unwrap().unwrap(), Ended::Signal("SIGINT"));
+}
