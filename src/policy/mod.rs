@@ -11,6 +11,8 @@ mod denial;
 mod environment;
 mod judge;
 mod names;
+#[cfg(test)]
+pub(crate) mod testing;
 mod words;
 
 pub use allow::AllowList;
