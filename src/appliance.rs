@@ -81,6 +81,8 @@ pub struct Report {
 pub struct NotStarted {
     /// Id shared by its two records.
     pub run_id: String,
+    /// The name that was asked for.
+    pub name: String,
     /// Step that failed: `resolve`, `execve`, or a sandbox step such as `landlock`.
     pub step: String,
     /// `errno` of it, 0 when there is none.
@@ -127,7 +129,6 @@ impl Appliance {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         let server_env: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
         let launcher = crate::launch::start(&config)?;
-        crate::sandbox::require::check(&config.sandbox, launcher.facts())?;
         let policy = Policy::new(Arc::clone(&config), &server_env)?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
         Ok(Self { policy, launcher, audit, profiles: Mutex::new(HashMap::new()) })
@@ -200,7 +201,7 @@ impl Appliance {
         };
         match result {
             Ok((pid, finished, ended)) => self.finish(open, &plan, queue, pid, &finished, &ended).await,
-            Err(e) => self.not_started(open, queue, e).await,
+            Err(e) => self.not_started(open, &plan, queue, e).await,
         }
     }
 
@@ -297,11 +298,12 @@ impl Appliance {
         }))
     }
 
-    async fn not_started(&self, open: OpenRun, queue: Duration, error: LaunchError) -> Outcome {
+    async fn not_started(&self, open: OpenRun, plan: &Authorized, queue: Duration, error: LaunchError) -> Outcome {
         let run_id = open.run_id().to_owned();
         if let Err(e) = self.audit.run_end(open, &records::not_started(queue, &error)).await {
             return Outcome::AuditUnavailable(e);
         }
-        Outcome::NotStarted(NotStarted { run_id, step: error.step, errno: error.errno, message: error.message })
+        let name = plan.argv().first().map(|a| a.to_string_lossy().into_owned()).unwrap_or_else(|| plan.command().name.clone());
+        Outcome::NotStarted(NotStarted { run_id, name, step: error.step, errno: error.errno, message: error.message })
     }
 }

@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde_json::json;
 
+use super::policy;
 use crate::config::{Config, ConfigError, LoadOptions, Source, examples, keys};
+use crate::policy::{Policy, PolicyError};
 
 /// A policy that does not load, or whose examples fail.
 const BAD: u8 = 1;
@@ -63,7 +66,14 @@ pub fn run(args: Args) -> ExitCode {
             ExitCode::from(BAD)
         }
         Ok(config) => {
-            let findings = examine(&config);
+            let config = Arc::new(config);
+            let findings = match examine(Arc::clone(&config)) {
+                Ok(findings) => findings,
+                Err(error) => {
+                    eprintln!("{error}");
+                    return ExitCode::from(BAD);
+                }
+            };
             let status = if findings.failures.is_empty() { 0 } else { BAD };
             let text = if args.json {
                 format!("{}\n", object(&config, &findings))
@@ -75,23 +85,13 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
-/// The seam to the verdict engine: how one example is judged under this policy; absent where no
-/// engine is linked in, which `check` then says.
-fn judge(_config: &Config) -> Option<impl FnMut(&[Vec<u8>]) -> Result<(), String>> {
-    None::<fn(&[Vec<u8>]) -> Result<(), String>>
-}
-
-fn examine(config: &Config) -> Findings {
-    let mut notes = Vec::new();
-    let failures = match judge(config) {
-        Some(judge) => examples::run(config, judge),
-        None => {
-            notes.push(format!("{} examples were not judged", examples::count(config)));
-            Vec::new()
-        }
-    };
-    notes.extend(config.notes());
-    Findings { failures, warnings: config.warnings(), notes }
+fn examine(config: Arc<Config>) -> Result<Findings, PolicyError> {
+    let policy = Policy::new(Arc::clone(&config), &policy::server_env())?;
+    let failures = examples::run(&config, |argv| {
+        let argv: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
+        policy.judge_argv(&argv, None).map(drop).map_err(|denial| denial.message)
+    });
+    Ok(Findings { failures, warnings: config.warnings(), notes: config.notes() })
 }
 
 fn print(text: &str, status: u8) -> ExitCode {

@@ -1,12 +1,246 @@
-//! `cofferdam exec`.
+//! `cofferdam exec`: one command, judged, confined, recorded; its bytes and its status are ours.
 
+use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// exec
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::FAILED;
+use super::policy::PolicyArgs;
+use crate::appliance::{Appliance, Call, NotStarted, Outcome, Report};
+use crate::audit::Context;
+use crate::config::LoadOptions;
+use crate::policy::{Denial, Request};
+use crate::run::{Chunk, Exit, Stream};
+
+/// Refused by policy.
+const REFUSED: u8 = 126;
+/// Program not found.
+const NOT_FOUND: u8 = 127;
+/// The deadline passed.
+const TIMED_OUT: u8 = 124;
+
+/// Run one command: judged, confined, recorded
+///
+/// Nothing but the program's own bytes goes to standard output. Standard input is not handed on
+/// unless --stdin says so. Output beyond the policy's limit is dropped, and said on standard error.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Examples:
+  cofferdam exec -- git log --oneline -3
+  cofferdam exec --policy policy.toml -- rg -n TODO src
+  cofferdam exec --json -- du -sh .
+  git diff | cofferdam exec --stdin -- wc -l
+
+Exit status: the program's own; 128+N when signal N ended it; 124 it ran out of time; 125 cofferdam
+itself failed; 126 refused by policy; 127 program not found.")]
+pub struct Args {
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// Print one JSON object when the command has ended, with its captured output
+    #[arg(long)]
+    json: bool,
+    /// Hand standard input on to the command
+    #[arg(long)]
+    stdin: bool,
+    /// Wall-clock limit of this run, such as 10s; the policy's maximum holds
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
+    /// Where audit records go in place of the policy's sinks; `-` adds a copy on standard error
+    #[arg(long, value_name = "FILE")]
+    audit: Option<std::path::PathBuf>,
+    /// The program and its arguments, exactly as they are judged
+    #[arg(last = true, required = true, value_name = "PROGRAM [ARG]…")]
+    argv: Vec<std::ffi::OsString>,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> ExitCode {
-    ExitCode::from(125)
+pub fn run(args: Args) -> ExitCode {
+    match execute(args) {
+        Ok(status) => ExitCode::from(status),
+        Err(message) => {
+            eprintln!("cofferdam: {message}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn execute(args: Args) -> Result<u8, String> {
+    let copy = args.audit.as_deref() == Some(std::path::Path::new("-"));
+    let options = LoadOptions {
+        audit_stderr: copy,
+        audit_file: args.audit.filter(|_| !copy),
+        ..LoadOptions::default()
+    };
+    let config = args.policy.load_with(options).map_err(|e| e.to_string())?;
+    for warning in config.warnings() {
+        eprintln!("cofferdam: warning: {warning}");
+    }
+    let limit = config.limits.output_bytes;
+    // Before the runtime: the launcher is started from a single thread.
+    let appliance = Appliance::start(config).map_err(|e| e.to_string())?;
+    let stdin = if args.stdin { Some(read_stdin(appliance.config().limits.stdin_bytes)?) } else { None };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("start of the async runtime failed: {e}"))?;
+    runtime.block_on(async {
+        let cancel = CancellationToken::new();
+        let signals = cancel_on_signal(cancel.clone())?;
+        let (live, printer) = if args.json { (None, None) } else { print_live(limit, cancel.clone()) };
+        let call = Call {
+            request: Request {
+                argv: args.argv.into_iter().map(OsStringExt::into_vec).collect(),
+                timeout: args.timeout,
+                ..Request::default()
+            },
+            stdin,
+            context: Context { tool: Some("exec".to_owned()), ..Context::default() },
+            live,
+        };
+        let outcome = appliance.run(call, cancel).await;
+        signals.abort();
+        let cut = match printer {
+            Some(printer) => printer.await.map_err(|e| format!("printing failed: {e}"))??,
+            None => [0, 0],
+        };
+        answer(outcome, args.json, cut)
+    })
+}
+
+/// Reads all of standard input; more than the policy allows is an error before anything runs.
+fn read_stdin(most: usize) -> Result<Vec<u8>, String> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let bound = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    std::io::stdin().lock().take(bound).read_to_end(&mut bytes).map_err(|e| format!("reading standard input: {e}"))?;
+    Ok(bytes)
+}
+
+/// SIGINT, SIGTERM and SIGHUP kill the run's whole tree; its end is recorded as always.
+fn cancel_on_signal(cancel: CancellationToken) -> Result<tokio::task::JoinHandle<()>, String> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let listen = |kind| signal(kind).map_err(|e| format!("signal handler: {e}"));
+    let mut int = listen(SignalKind::interrupt())?;
+    let mut term = listen(SignalKind::terminate())?;
+    let mut hup = listen(SignalKind::hangup())?;
+    Ok(tokio::spawn(async move {
+        tokio::select! { _ = int.recv() => {}, _ = term.recv() => {}, _ = hup.recv() => {} }
+        cancel.cancel();
+    }))
+}
+
+type Printer = tokio::task::JoinHandle<Result<[u64; 2], String>>;
+
+/// Prints both streams as they come, at most `limit` bytes of each; gives back what was dropped.
+fn print_live(limit: usize, cancel: CancellationToken) -> (Option<mpsc::Sender<Chunk>>, Option<Printer>) {
+    let (sender, mut chunks) = mpsc::channel::<Chunk>(16);
+    let printer = tokio::task::spawn_blocking(move || {
+        let mut left = [limit, limit];
+        let mut cut = [0u64; 2];
+        while let Some(chunk) = chunks.blocking_recv() {
+            let (out, index): (&mut dyn Write, usize) = match chunk.stream {
+                Stream::Stdout => (&mut std::io::stdout(), 0),
+                Stream::Stderr => (&mut std::io::stderr(), 1),
+            };
+            let (Some(left), Some(cut)) = (left.get_mut(index), cut.get_mut(index)) else { continue };
+            let (shown, dropped) = chunk.bytes.split_at(chunk.bytes.len().min(*left));
+            *left -= shown.len();
+            *cut += dropped.len() as u64;
+            match out.write_all(shown).and_then(|()| out.flush()) {
+                Ok(()) => {}
+                // The reader left (`| head`): nobody wants the rest, so the run ends.
+                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
+                    cancel.cancel();
+                    break;
+                }
+                Err(e) => return Err(format!("writing output: {e}")),
+            }
+        }
+        Ok(cut)
+    });
+    (Some(sender), Some(printer))
+}
+
+/// One clear line on standard error for everything that is not the program's own doing.
+fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
+    let status = match &outcome {
+        Outcome::Denied(denial) => {
+            if !json {
+                eprintln!("cofferdam: refused ({}): {}", denial.rule, denial.message);
+            }
+            REFUSED
+        }
+        Outcome::NotStarted(failed) => {
+            if !json {
+                eprintln!("cofferdam: {} did not start: {} ({})", failed.name, failed.message, failed.step);
+            }
+            if failed.step == "resolve" { NOT_FOUND } else { FAILED }
+        }
+        Outcome::AuditUnavailable(error) => return Err(error.to_string()),
+        Outcome::Ran(report) => {
+            for (name, bytes) in [("stdout", cut[0]), ("stderr", cut[1])].into_iter().filter(|(_, n)| *n > 0) {
+                eprintln!("cofferdam: {name}: {bytes} bytes dropped beyond the limit (limits.output_bytes)");
+            }
+            if report.timed_out && !json {
+                let limit = humantime::format_duration(report.timeout);
+                eprintln!("cofferdam: timed out after {limit}; {} descendants killed", report.killed);
+            }
+            if report.left > 0 {
+                return Err(format!("{} descendants could not be killed", report.left));
+            }
+            status_of(report)
+        }
+    };
+    if json {
+        println!("{}", object(&outcome, status));
+    }
+    Ok(status)
+}
+
+fn status_of(report: &Report) -> u8 {
+    let byte = |n: i32| u8::try_from(n & 0xFF).unwrap_or(FAILED);
+    match report.exit {
+        _ if report.timed_out => TIMED_OUT,
+        Exit::Code(code) => byte(code),
+        Exit::Signal(signal) => byte(128 + signal),
+        Exit::Unknown => FAILED,
+    }
+}
+
+fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
+    match outcome {
+        Outcome::Denied(Denial { rule, reason, message, .. }) => json!({
+            "outcome": "denied", "status": status, "rule": rule, "reason": reason.as_str(), "message": message,
+        }),
+        Outcome::NotStarted(NotStarted { run_id, step, message, .. }) => json!({
+            "outcome": "not_started", "status": status, "run_id": run_id, "step": step, "message": message,
+        }),
+        Outcome::AuditUnavailable(error) => json!({
+            "outcome": "audit_unavailable", "status": status, "message": error.to_string(),
+        }),
+        Outcome::Ran(report) => {
+            let mut truncated = serde_json::Map::new();
+            for (name, captured) in [("stdout", &report.stdout), ("stderr", &report.stderr)] {
+                if let Some(dropped) = captured.dropped {
+                    truncated.insert(name.to_owned(), json!({"bytes": dropped.bytes, "lines": dropped.lines}));
+                }
+            }
+            json!({
+                "outcome": "ran",
+                "status": status,
+                "run_id": report.run_id,
+                "exit": match report.exit { Exit::Code(c) => json!(c), Exit::Signal(s) => json!(128 + s), Exit::Unknown => json!(null) },
+                "timed_out": report.timed_out,
+                "cancelled": report.cancelled,
+                "duration_ms": u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
+                "killed": report.killed,
+                "stdout": report.stdout.text,
+                "stderr": report.stderr.text,
+                "truncated": truncated,
+            })
+        }
+    }
 }

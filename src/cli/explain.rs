@@ -1,12 +1,162 @@
-//! `cofferdam explain`.
+//! `cofferdam explain`: what the policy says about an argument vector, without running it.
+//!
+//! Purpose: the answer to "why was that refused" and "what would it be allowed to do", for people,
+//! scripts and tests of policies. Inputs: a policy, one argument vector or a stream of them. Called
+//! by the command line only; starts nothing and writes no audit record.
 
+mod profile;
+mod stream;
+
+use std::ffi::OsString;
+use std::io::{self, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-/// explain
+use super::policy::{self, PolicyArgs};
+use crate::policy::{AllowList, Denial, Policy, Rule};
+
+/// Says whether a command would be allowed, by which rule, and inside which walls
+///
+/// Exit status: 0 allowed, 1 refused, 125 the policy cannot be loaded. With --stdin: 0 when every
+/// line was judged, 2 when a line was not a JSON object with an argument vector.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// Names that stand in for the policy's allow-list (they need not be installed)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    allow: Option<Vec<String>>,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    /// Judge one JSON object a line: {"argv":[…],"allow":[…]?,"allow_patterns":[…]?}; answers are JSON
+    #[arg(long, conflicts_with = "argv")]
+    stdin: bool,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "PROGRAM [ARG…]", required_unless_present = "stdin")]
+    argv: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cofferdam explain -- git log --oneline -3
+  cofferdam explain --json --allow git,rg -- rm -rf x
+  echo '{\"argv\":[\"git\",\"push\"],\"allow\":[\"git\"]}' | cofferdam explain --json --stdin
+
+In a line of --stdin, \"allow\" replaces the allow-list for that line; other fields are ignored and
+blank lines are skipped.";
+
+/// Exit status when cofferdam itself fails.
+const FAILED: u8 = 125;
+/// Exit status of `--stdin` when a line could not be judged.
+const BAD_LINE: u8 = 2;
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> ExitCode {
-    ExitCode::from(125)
+pub fn run(args: Args) -> ExitCode {
+    match explain(&args) {
+        Ok(code) => code,
+        Err(Failure::Policy(problem)) => {
+            // Nothing is left to tell when standard error is closed; the exit status still does.
+            let _ = writeln!(io::stderr(), "cofferdam explain: {problem}");
+            ExitCode::from(FAILED)
+        }
+        // Whoever read the answers has gone away.
+        Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(FAILED),
+        Err(Failure::Io(error)) => {
+            let _ = writeln!(io::stderr(), "cofferdam explain: read or write of a verdict failed: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+enum Failure {
+    Policy(String),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn explain(args: &Args) -> Result<ExitCode, Failure> {
+    let policy = load_policy(args).map_err(Failure::Policy)?;
+    let allow = match &args.allow {
+        None => None,
+        Some(names) => {
+            let names: Vec<&str> =
+                names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+            Some(policy.allow_list(&names, &[]).map_err(|error| Failure::Policy(error.to_string()))?)
+        }
+    };
+    let out = io::stdout().lock();
+    if args.stdin {
+        let input = BufReader::with_capacity(1 << 16, io::stdin().lock());
+        let bad = stream::judge_lines(&policy, allow, input, out)?;
+        return Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::from(BAD_LINE) });
+    }
+    let argv: Vec<&[u8]> = args.argv.iter().map(|argument| argument.as_bytes()).collect();
+    let allowed = one(&policy, allow.as_ref(), &argv, args.json, out)?;
+    Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Judges one argument vector and prints the answer.
+fn one(
+    policy: &Policy,
+    allow: Option<&AllowList>,
+    argv: &[&[u8]],
+    json: bool,
+    mut out: impl Write,
+) -> io::Result<bool> {
+    let words: Vec<_> = argv.iter().map(|argument| String::from_utf8_lossy(argument)).collect();
+    let name = words.first().map_or("", AsRef::as_ref);
+    let verdict = policy.judge_argv(argv, allow);
+    let walls = verdict.as_ref().ok().map(|rule| profile::of(policy, &rule.command(name)));
+    if json {
+        let mut line = Vec::new();
+        let walls = walls.as_ref().map(ToString::to_string);
+        stream::write_answer(&mut line, &words, &verdict, walls.as_deref())?;
+        out.write_all(&line)?;
+    } else {
+        writeln!(out, "{}", verdict_word(&verdict))?;
+        writeln!(out, "rule         {}", rule_id(&verdict))?;
+        writeln!(out, "reason       {}", sentence(&verdict, name))?;
+        if let Some(walls) = &walls {
+            profile::write_text(&mut out, walls)?;
+        }
+    }
+    out.flush()?;
+    Ok(verdict.is_ok())
+}
+
+fn verdict_word(verdict: &Result<Rule<'_>, Denial>) -> &'static str {
+    if verdict.is_ok() { "allow" } else { "deny" }
+}
+
+fn rule_id<'a>(verdict: &'a Result<Rule<'_>, Denial>) -> &'a str {
+    match verdict {
+        Ok(rule) => rule.id,
+        Err(denial) => &denial.rule,
+    }
+}
+
+/// One sentence for people.
+fn sentence(verdict: &Result<Rule<'_>, Denial>, name: &str) -> String {
+    match verdict {
+        Ok(rule) => match rule.id {
+            "allow_patterns" => format!("Command '{name}' matches an allow pattern."),
+            "allow_any" => format!("Command '{name}' may run because the policy admits any name."),
+            _ => format!("Command '{name}' is allowlisted."),
+        },
+        Err(denial) => denial.message.clone(),
+    }
+}
+
+/// Loads what `--policy` and `--workspace` name.
+fn load_policy(args: &Args) -> Result<Policy, String> {
+    let config = args.policy.load().map_err(|error| error.to_string())?;
+    Policy::new(Arc::new(config), &policy::server_env()).map_err(|error| error.to_string())
 }

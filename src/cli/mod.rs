@@ -13,6 +13,8 @@ pub mod check;
 pub mod exec;
 pub mod explain;
 pub mod generate;
+pub mod policy;
+pub mod serve;
 
 /// Status of a failure of cofferdam itself, a usage error included.
 pub const FAILED: u8 = 125;
@@ -28,6 +30,7 @@ pub const FAILED: u8 = 125;
     after_help = "\
 Examples:
   cofferdam exec -- git log --oneline -3        run one command, confined and recorded
+  cofferdam serve                               serve an agent over MCP on standard input and output
   cofferdam explain -- git push                 judge it only: allowed or refused, and why
   cofferdam check policy.toml                   validate a policy before it is used
 
@@ -41,6 +44,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Exec(exec::Args),
+    Serve(serve::Args),
     Explain(explain::Args),
     Check(check::Args),
     Completions(generate::CompletionsArgs),
@@ -55,6 +59,7 @@ pub fn main() -> ExitCode {
     };
     match cli.command {
         Command::Exec(args) => exec::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Check(args) => check::run(args),
         Command::Completions(args) => generate::completions(args),

@@ -4,12 +4,12 @@
 //! standard error. Exit status 0 when the client left or a signal asked for the end, 125 when
 //! cofferdam itself failed.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 
+use super::policy::PolicyArgs;
 use crate::appliance::Appliance;
 use crate::mcp::{self, Ended, Offer, words};
 
@@ -32,12 +32,8 @@ Examples:
 In the configuration of an MCP client:
   {\"mcpServers\": {\"cofferdam\": {\"command\": \"cofferdam\", \"args\": [\"serve\", \"--policy\", \"policy.toml\"]}}}")]
 pub struct Args {
-    /// Policy file [default: the built-in policy]
-    #[arg(long, value_name = "FILE")]
-    policy: Option<PathBuf>,
-    /// Directory that commands work in, in place of the policy's
-    #[arg(long, value_name = "DIR")]
-    workspace: Option<PathBuf>,
+    #[command(flatten)]
+    policy: PolicyArgs,
     /// Speak MCP on standard input and output (the default)
     #[arg(long)]
     stdio: bool,
@@ -46,11 +42,19 @@ pub struct Args {
 /// Runs the subcommand.
 pub fn run(args: Args) -> ExitCode {
     // The only transport there is; the flag says so for those who want to read it.
-    let Args { policy, workspace, stdio: _ } = args;
+    let Args { policy, stdio: _ } = args;
     log_to_stderr();
-    let appliance = match Appliance::open(policy.as_deref(), workspace.as_deref()) {
+    let config = match policy.load() {
+        Ok(config) => config,
+        Err(error) => return failed(&error.to_string()),
+    };
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    // Before the runtime: the launcher is started from a single thread.
+    let appliance = match Appliance::start(config) {
         Ok(appliance) => Arc::new(appliance),
-        Err(error) => return failed(&error),
+        Err(error) => return failed(&error.to_string()),
     };
     tracing::warn!("{}", words::startup(&Offer::of(appliance.config())));
 
@@ -59,19 +63,26 @@ pub fn run(args: Args) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&format!("start of the async runtime failed: {error}")),
     };
-    let served = runtime.block_on(mcp::serve_stdio(Arc::clone(&appliance)));
+    let status = runtime.block_on(async {
+        if let Err(error) = appliance.announce(Some("stdio")).await {
+            return failed(&error.to_string());
+        }
+        let status = match mcp::serve_stdio(Arc::clone(&appliance)).await {
+            Ok(Ended::Closed) => ExitCode::SUCCESS,
+            Ok(Ended::Signal(name)) => {
+                tracing::info!("{name}: stopped");
+                ExitCode::SUCCESS
+            }
+            Err(error) => failed(&error.to_string()),
+        };
+        match appliance.stop().await {
+            Ok(()) => status,
+            Err(error) => failed(&error.to_string()),
+        }
+    });
     // A blocking read of standard input cannot be taken back: it must not hold up the end.
     runtime.shutdown_background();
-
-    let (status, reason) = match served {
-        Ok(Ended::Closed) => (ExitCode::SUCCESS, "the client closed the connection".to_owned()),
-        Ok(Ended::Signal(name)) => (ExitCode::SUCCESS, name.to_owned()),
-        Err(error) => (failed(&error.to_string()), error.to_string()),
-    };
-    match appliance.close(&reason) {
-        Ok(()) => status,
-        Err(error) => failed(&error.to_string()),
-    }
+    status
 }
 
 /// Log lines on standard error, without colours: clients keep them as they are.

@@ -20,7 +20,7 @@ mod wire;
 pub use client::{Launcher, Prepared, Running};
 pub use wire::{Ended, EndedBy, Facts};
 
-use crate::config::Config;
+use crate::config::{Config, Requirement};
 use crate::sandbox::identity;
 
 /// `argv[0]` by which this executable knows that it is the launcher.
@@ -87,5 +87,24 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
         );
         return Err(LaunchError::new("workspace_noexec", 0, &text));
     }
+    require(config, launcher.facts())?;
     Ok(launcher)
+}
+
+/// `[sandbox] require`: each must hold as read back by the launcher.
+fn require(config: &Config, facts: &Facts) -> Result<(), LaunchError> {
+    for requirement in &config.sandbox.require {
+        let holds = match requirement {
+            Requirement::Landlock(abi) => facts.landlock_abi >= *abi,
+            // Its installation is a step of every stub: without it none is ever ready.
+            Requirement::Seccomp => true,
+            Requirement::CapsEmpty => facts.caps == 0,
+            Requirement::NoNewPrivs => facts.no_new_privs,
+        };
+        if !holds {
+            let text = format!("sandbox.require: {requirement} does not hold here (Landlock ABI {})", facts.landlock_abi);
+            return Err(LaunchError::new("require", 0, &text));
+        }
+    }
+    Ok(())
 }

@@ -4,11 +4,21 @@
 //! launcher takes. Pure: no I/O after loading. Inputs: a loaded [`Config`](crate::config::Config)
 //! and a [`Request`]. Called by `appliance.rs` and by `cli/explain`.
 
+mod allow;
+mod arguments;
 mod authorized;
 mod denial;
+mod environment;
+mod judge;
+mod names;
+#[cfg(test)]
+pub(crate) mod testing;
+mod words;
 
+pub use allow::AllowList;
 pub use authorized::{Authorized, Target};
 pub use denial::{Denial, Reason, RuleKind};
+pub use judge::{Policy, Rule};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,4 +45,35 @@ pub enum Verdict {
     Allow(Box<Authorized>),
     /// It may not.
     Deny(Denial),
+}
+
+/// Why a configuration could not be compiled into a policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// The shipped table of always-denied names is broken.
+    #[error("load of the always-denied names failed: {0}")]
+    DeniedNames(String),
+    /// A pattern is not a regular expression over whole names.
+    #[error(
+        "allow pattern '{pattern}' does not compile: {problem}; write a regular expression that matches the whole name"
+    )]
+    Pattern {
+        /// As written.
+        pattern: String,
+        /// What the compiler says.
+        problem: String,
+    },
+    /// A toolkit names a command that the policy does not have.
+    #[error(
+        "toolkit '{prefix}' names command '{name}', which the policy does not have; add [command.{name}] or remove it"
+    )]
+    Toolkit {
+        /// Prefix of the toolkit.
+        prefix: String,
+        /// Name that is missing.
+        name: String,
+    },
+    /// A fixed environment value holds a NUL byte.
+    #[error("environment value of '{0}' holds a NUL byte; remove it")]
+    EnvironmentNul(String),
 }

@@ -16,3 +16,4 @@ mod house;
 mod mcp_protocol;
 mod probe_gate;
 mod scan;
+mod verdict;

@@ -1,0 +1,351 @@
+//! The judge: one road from a request to a verdict.
+//!
+//! Purpose: the order of the rules. Each rule lives in its own file; this one only asks them, first
+//! to last, and makes the [`Authorized`] value. Pure: the working directory comes already opened, and
+//! names without an entry are resolved by the configuration's own resolver, which remembers.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CString, NulError};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::allow::AllowList;
+use super::environment::Base;
+use super::names::{self, DeniedNames};
+use super::words::quoted;
+use super::{Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict, arguments};
+use crate::config::program::Program;
+use crate::config::workspace::{Cwd, CwdError};
+use crate::config::{Command, Config, Toolkit};
+
+/// A compiled policy: judges any number of requests, from any thread.
+#[derive(Debug)]
+pub struct Policy {
+    config: Arc<Config>,
+    denied: &'static DeniedNames,
+    own: AllowList,
+    toolkits: BTreeMap<String, AllowList>,
+    environment: Base,
+    /// Commands by the file behind them: their argument rules hold under any other name, too.
+    by_file: HashMap<(u64, u64), Vec<Arc<Command>>>,
+}
+
+/// The rule that allowed an argument vector, with the grants that come with it.
+#[derive(Debug, Clone)]
+pub struct Rule<'a> {
+    /// `allow`, `allow_patterns` or `allow_any`.
+    pub id: &'static str,
+    /// Kind of it.
+    pub kind: RuleKind,
+    grant: Grant<'a>,
+}
+
+/// Where the grants of an allowed name come from.
+#[derive(Debug, Clone)]
+enum Grant<'a> {
+    /// Its own entry.
+    Listed(&'a Arc<Command>),
+    /// None but the program itself, if there is one.
+    Plain(Option<Arc<Program>>),
+}
+
+impl Rule<'_> {
+    /// The allow-list entry, or a plain one made for `name`.
+    #[must_use]
+    pub fn command(&self, name: &str) -> Arc<Command> {
+        match &self.grant {
+            Grant::Listed(command) => Arc::clone(command),
+            Grant::Plain(program) => Arc::new(plain_command(name, program.clone())),
+        }
+    }
+}
+
+impl Policy {
+    /// Compiles a configuration. `server_env` is the server's own environment, taken once, of which
+    /// only the names that the policy passes are kept.
+    ///
+    /// # Errors
+    /// When a pattern does not compile for whole names, a toolkit names a command that the policy
+    /// does not have, or a fixed environment value holds a NUL byte.
+    pub fn new(config: Arc<Config>, server_env: &[(String, String)]) -> Result<Self, PolicyError> {
+        let denied = DeniedNames::shipped()?;
+        let own = AllowList::new(
+            config.commands.values().cloned(),
+            &config.allow_patterns,
+            config.allow_any,
+            denied,
+        )?;
+        let mut toolkits = BTreeMap::new();
+        for (prefix, toolkit) in &config.toolkits {
+            if let Some(list) = narrowed(&config, toolkit, denied)? {
+                toolkits.insert(prefix.clone(), list);
+            }
+        }
+        let mut by_file: HashMap<_, Vec<_>> = HashMap::new();
+        check_values(&config.environment.set)?;
+        for command in config.commands.values() {
+            check_values(&command.environment)?;
+            if let Some(program) = &command.program {
+                by_file.entry((program.dev, program.ino)).or_default().push(Arc::clone(command));
+            }
+        }
+        let environment = Base::new(&config.environment, server_env);
+        Ok(Self { denied, own, toolkits, environment, by_file, config })
+    }
+
+    /// The configuration behind this policy.
+    #[must_use]
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// Names that `command` finds set in its environment.
+    #[must_use]
+    pub fn environment_names<'a>(&'a self, command: &'a Command) -> Vec<&'a str> {
+        self.environment.names(command).into_iter().collect()
+    }
+
+    /// Another allow-list under the same policy, for `explain` and examples: names that the policy
+    /// has keep their rules, others get none. They need not be installed.
+    ///
+    /// # Errors
+    /// When a pattern is not a regular expression.
+    pub fn allow_list(&self, names: &[&str], patterns: &[&str]) -> Result<AllowList, PolicyError> {
+        let commands = names.iter().map(|name| match self.config.commands.get(*name) {
+            Some(command) => Arc::clone(command),
+            None => Arc::new(plain_command(name, self.config.programs.find(name))),
+        });
+        let mut compiled = Vec::with_capacity(patterns.len());
+        for pattern in patterns {
+            compiled.push(regex::Regex::new(pattern).map_err(|error| PolicyError::Pattern {
+                pattern: (*pattern).to_owned(),
+                problem: error.to_string(),
+            })?);
+        }
+        AllowList::new(commands, &compiled, false, self.denied)
+    }
+
+    /// Judges a request. The name and its arguments come first; only then is the working directory,
+    /// which the caller has resolved beneath the workspace, looked at.
+    #[must_use]
+    pub fn judge(&self, request: &Request, cwd: Result<Cwd, CwdError>) -> Verdict {
+        match self.authorize(request, cwd) {
+            Ok(authorized) => Verdict::Allow(Box::new(authorized)),
+            Err(denial) => Verdict::Deny(denial),
+        }
+    }
+
+    fn authorize(&self, request: &Request, cwd: Result<Cwd, CwdError>) -> Result<Authorized, Denial> {
+        let argv: Vec<&[u8]> = request.argv.iter().map(Vec::as_slice).collect();
+        let rule = self.judge_argv(&argv, self.list_of(request.toolkit.as_deref())?)?;
+        let cwd = cwd.map_err(|error| cwd_denial(&error))?;
+        self.environment.check(&request.env, self.config.limits.argument_bytes)?;
+        let (timeout, timeout_clamped) = self.timeout(request.timeout)?;
+        let name = argv.first().map_or(Cow::Borrowed(""), |name| String::from_utf8_lossy(name));
+        let command = rule.command(&name);
+        let mut env = Vec::new();
+        for (name, value) in self.environment.effective(&command, &request.env) {
+            env.push(CString::new(format!("{name}={value}")).map_err(|error| nul(&error))?);
+        }
+        let argv: Result<Vec<CString>, NulError> =
+            request.argv.iter().map(|arg| CString::new(arg.as_slice())).collect();
+        Ok(Authorized {
+            argv: argv.map_err(|error| nul(&error))?,
+            target: command.program.clone().map_or(Target::Missing, Target::Found),
+            env,
+            cwd,
+            command,
+            limits: self.config.limits.clone(),
+            timeout,
+            timeout_clamped,
+            rule: rule.id.to_owned(),
+        })
+    }
+
+    /// The list of a toolkit; `None` is the policy's own. A prefix that the policy does not have
+    /// narrows to nothing.
+    fn list_of(&self, toolkit: Option<&str>) -> Result<Option<&AllowList>, Denial> {
+        let Some(prefix) = toolkit else { return Ok(None) };
+        if !self.config.toolkits.contains_key(prefix) {
+            return Err(Denial {
+                rule: Cow::Borrowed("toolkit"),
+                kind: RuleKind::Allow,
+                reason: Reason::CommandNotAllowed,
+                message: format!("Toolkit {} is not part of the policy.", quoted(prefix.as_bytes())),
+            });
+        }
+        Ok(self.toolkits.get(prefix))
+    }
+
+    /// Judges the name and its arguments only. `allow` stands in for the policy's own allow-list.
+    /// Does not allocate for an allowed name that is listed.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn judge_argv<'a>(
+        &'a self,
+        argv: &[&[u8]],
+        allow: Option<&'a AllowList>,
+    ) -> Result<Rule<'a>, Denial> {
+        let list = allow.unwrap_or(&self.own);
+        let Some((name, rest)) = argv.split_first().filter(|(name, _)| !name.is_empty()) else {
+            return Err(Denial {
+                rule: Cow::Borrowed("names.empty"),
+                kind: RuleKind::BuiltinDeny,
+                reason: Reason::EmptyCommand,
+                message: "No command was given.".to_owned(),
+            });
+        };
+        self.check_size(argv)?;
+        let text = names::spelled(name)?;
+        if let Some(entry) = list.entry(name) {
+            if let Some(refused) = &entry.refused {
+                return Err(refused.clone());
+            }
+            self.check_arguments(&entry.command, rest)?;
+            return Ok(Rule { id: "allow", kind: RuleKind::Allow, grant: Grant::Listed(&entry.command) });
+        }
+        self.denied.check_asked(name)?;
+        let Some((id, kind)) = list.admits(text) else { return Err(list.not_listed(name)) };
+        let program = self.resolve(text)?;
+        if let Some(program) = &program {
+            self.denied.check_resolved(name, program)?;
+            for command in self.by_file.get(&(program.dev, program.ino)).into_iter().flatten() {
+                self.check_arguments(command, rest)?;
+            }
+        }
+        Ok(Rule { id, kind, grant: Grant::Plain(program) })
+    }
+
+    /// The program behind a name without an entry. A relative path would mean a file of the
+    /// workspace, which whoever writes there chooses.
+    fn resolve(&self, name: &str) -> Result<Option<Arc<Program>>, Denial> {
+        if name.contains('/') && !name.starts_with('/') {
+            return Err(Denial {
+                rule: Cow::Borrowed("names.relative"),
+                kind: RuleKind::BuiltinDeny,
+                reason: Reason::CommandNotAllowed,
+                message: format!(
+                    "Command {} is a relative path; use a bare name or an absolute path.",
+                    quoted(name.as_bytes())
+                ),
+            });
+        }
+        Ok(self.config.programs.find(name))
+    }
+
+    fn check_arguments(&self, command: &Command, rest: &[&[u8]]) -> Result<(), Denial> {
+        if self.config.argument_rules { arguments::check(command, rest) } else { Ok(()) }
+    }
+
+    fn check_size(&self, argv: &[&[u8]]) -> Result<(), Denial> {
+        let limits = &self.config.limits;
+        if argv.len() > limits.arguments {
+            return Err(too_large(
+                "limits.arguments",
+                format!("{} arguments exceed the limit of {}.", argv.len(), limits.arguments),
+            ));
+        }
+        let mut bytes = 0usize;
+        for (index, argument) in argv.iter().enumerate() {
+            if argument.contains(&0) {
+                let place =
+                    if index == 0 { "The command name".to_owned() } else { format!("Argument {index}") };
+                return Err(Denial {
+                    rule: Cow::Borrowed("arguments.nul"),
+                    kind: RuleKind::BuiltinDeny,
+                    reason: Reason::NulInArgument,
+                    message: format!("{place} holds a NUL byte, which no argument can."),
+                });
+            }
+            bytes = bytes.saturating_add(argument.len()).saturating_add(1);
+        }
+        if bytes > limits.argument_bytes {
+            return Err(too_large(
+                "limits.argument_bytes",
+                format!("Arguments of {bytes} bytes exceed the limit of {}.", limits.argument_bytes),
+            ));
+        }
+        Ok(())
+    }
+
+    fn timeout(&self, asked: Option<Duration>) -> Result<(Duration, bool), Denial> {
+        let limits = &self.config.limits;
+        match asked {
+            None => Ok((limits.timeout.min(limits.max_timeout), false)),
+            Some(Duration::ZERO) => Err(Denial {
+                rule: Cow::Borrowed("limits.timeout"),
+                kind: RuleKind::Limit,
+                reason: Reason::LimitTooHigh,
+                message: "timeout must be a positive number".to_owned(),
+            }),
+            Some(asked) => Ok((asked.min(limits.max_timeout), asked > limits.max_timeout)),
+        }
+    }
+}
+
+/// The list of a toolkit that is narrowed to some commands.
+fn narrowed(
+    config: &Config,
+    toolkit: &Toolkit,
+    denied: &DeniedNames,
+) -> Result<Option<AllowList>, PolicyError> {
+    let Some(names) = &toolkit.commands else { return Ok(None) };
+    let mut commands = Vec::with_capacity(names.len());
+    for name in names {
+        let command = config
+            .commands
+            .get(name)
+            .ok_or_else(|| PolicyError::Toolkit { prefix: toolkit.prefix.clone(), name: name.clone() })?;
+        commands.push(Arc::clone(command));
+    }
+    AllowList::new(commands, &[], false, denied).map(Some)
+}
+
+fn check_values(values: &BTreeMap<String, String>) -> Result<(), PolicyError> {
+    let broken = values.iter().find(|(name, value)| name.contains('\0') || value.contains('\0'));
+    broken.map_or(Ok(()), |(name, _)| Err(PolicyError::EnvironmentNul(name.clone())))
+}
+
+/// An entry without grants of its own, for names that a pattern, `allow_any` or `--allow` admits.
+fn plain_command(name: &str, program: Option<Arc<Program>>) -> Command {
+    Command {
+        name: name.to_owned(),
+        program,
+        subcommands: None,
+        deny_options: Vec::new(),
+        execute: Vec::new(),
+        read: Vec::new(),
+        interpreter: false,
+        environment: BTreeMap::new(),
+        examples_allow: Vec::new(),
+        examples_deny: Vec::new(),
+    }
+}
+
+fn too_large(rule: &'static str, message: String) -> Denial {
+    Denial { rule: Cow::Borrowed(rule), kind: RuleKind::Limit, reason: Reason::ArgvTooLarge, message }
+}
+
+fn nul(error: &NulError) -> Denial {
+    Denial {
+        rule: Cow::Borrowed("arguments.nul"),
+        kind: RuleKind::BuiltinDeny,
+        reason: Reason::NulInArgument,
+        message: format!("NUL byte in an argument or environment value ({error})."),
+    }
+}
+
+fn cwd_denial(error: &CwdError) -> Denial {
+    let (rule, reason) = match error {
+        CwdError::Outside { .. } => ("cwd.outside", Reason::CwdOutsideWorkspace),
+        CwdError::Missing(_) => ("cwd.missing", Reason::CwdMissing),
+        CwdError::Failed { .. } => ("cwd.failed", Reason::CwdMissing),
+    };
+    Denial { rule: Cow::Borrowed(rule), kind: RuleKind::Cwd, reason, message: error.to_string() }
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;
