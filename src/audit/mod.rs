@@ -4,6 +4,50 @@
 //! terminal record follows. Records never hold stdout, stderr, stdin or a secret. Inputs: facts
 //! handed over by `appliance.rs` and `cli/`; knows nothing of who calls. A sink that cannot write
 //! means refusal ([`AuditError`]), never silence.
+//!
+//! The chain is tamper-evident, not tamper-proof: whoever owns the file can compute it anew, and
+//! cutting off the newest records shows only against a head that was kept elsewhere.
+
+mod argv;
+mod chain;
+mod copies;
+mod escape;
+mod facts;
+mod instances;
+mod key;
+mod lines;
+mod locks;
+mod open_run;
+mod record;
+mod recover;
+mod redact;
+mod store;
+pub mod verify;
+mod writer;
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use crate::config::{AuditConfig, Sink};
+
+pub use facts::{
+    Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, SandboxState,
+    ServerStart, Stamps, StopReason,
+};
+pub use open_run::OpenRun;
+
+use copies::{Copies, StderrMedium};
+use record::{Body, Site};
+use store::{FileStore, Medium};
+use writer::{Answer, Job, Queue, Reply, Writer};
 
 /// Why a record could not be made durable: the caller must refuse the run.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +58,18 @@ pub struct AuditError {
     /// The sink, as people name it.
     pub sink: String,
     /// The kernel's answer.
-    pub source: std::io::Error,
+    pub source: io::Error,
+}
+
+impl AuditError {
+    /// The same error for one more waiting caller.
+    fn again(&self) -> Self {
+        let source = match self.source.raw_os_error() {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => io::Error::new(self.source.kind(), self.source.to_string()),
+        };
+        Self { operation: self.operation, sink: self.sink.clone(), source }
+    }
 }
 
 /// Who asks, and how the request came: correlation fields of each record. Client name and version
@@ -37,4 +92,227 @@ pub struct Context {
     pub protocol_version: Option<String>,
     /// W3C trace id and parent span id.
     pub trace: Option<(String, String)>,
+}
+
+/// The open audit log of this process. Clones share one writer; the last one to go waits until all
+/// that was queued is written.
+#[derive(Debug, Clone)]
+pub struct Audit(Arc<Handle>);
+
+struct Handle {
+    queue: Arc<Queue>,
+    site: Arc<Site>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    name: String,
+    sinks: Vec<String>,
+    new_chain: bool,
+    started: Instant,
+    runs: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The site holds a key.
+        out.debug_struct("Audit").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.queue.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The last owner may be a run that the writer itself gives up.
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("audit: the writer ended in a panic");
+        }
+    }
+}
+
+impl Audit {
+    /// Opens the sinks of `config`, repairs what a crash left behind and starts the writer.
+    ///
+    /// # Errors
+    /// When the required sink cannot be opened, read or written, when no sink is named, or when
+    /// more than one file is.
+    pub fn open(config: &AuditConfig, origin: Origin) -> Result<Self, AuditError> {
+        let files: Vec<&PathBuf> = config
+            .sinks
+            .iter()
+            .filter_map(|sink| match sink {
+                Sink::File(path) => Some(path),
+                Sink::Stderr => None,
+            })
+            .collect();
+        let to_stderr = config.sinks.contains(&Sink::Stderr);
+        let instance = uuid::Uuid::now_v7().to_string();
+        let stderr_failed =
+            |source| AuditError { operation: "open", sink: "standard error".to_owned(), source };
+        let stderr = || io::stderr().as_fd().try_clone_to_owned().map_err(stderr_failed);
+        let (medium, key, copies): (Box<dyn Medium>, _, _) = match (files.as_slice(), to_stderr) {
+            ([path], _) => {
+                let store = FileStore::open(path, &instance)?;
+                let key = key::load(&beside(path))?;
+                let copies =
+                    if to_stderr { Some(Copies::new(stderr()?).map_err(stderr_failed)?) } else { None };
+                (Box::new(store), key, copies)
+            }
+            ([], true) => {
+                let medium = StderrMedium::new(stderr()?).map_err(stderr_failed)?;
+                (Box::new(medium), key::fresh().map_err(stderr_failed)?, None)
+            }
+            ([], false) => return Err(unusable("no sink is named; name a file, or `stderr`")),
+            _ => return Err(unusable("more than one file is named; name one")),
+        };
+        Self::start(medium, copies, origin, instance, key)
+    }
+
+    fn start(
+        medium: Box<dyn Medium>,
+        copies: Option<Copies>,
+        origin: Origin,
+        instance: String,
+        key: [u8; 32],
+    ) -> Result<Self, AuditError> {
+        let hostname =
+            nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).map_err(|errno| {
+                AuditError { operation: "gethostname", sink: medium.name(), source: errno.into() }
+            })?;
+        let site = Arc::new(Site { hostname, instance, key, origin });
+        let queue = Arc::new(Queue::default());
+        let name = medium.name();
+        let mut sinks = vec![format!("{}:ok", if name == "standard error" { "stderr" } else { "file" })];
+        if copies.is_some() {
+            sinks.push("stderr:ok".to_owned());
+        }
+        let mut writer = Writer::new(Arc::clone(&queue), medium, copies, Arc::clone(&site));
+        let new_chain = writer.recover()?;
+        let thread = std::thread::Builder::new()
+            .name("audit-writer".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|source| AuditError { operation: "thread", sink: name.clone(), source })?;
+        Ok(Self(Arc::new(Handle {
+            queue,
+            site,
+            thread: Mutex::new(Some(thread)),
+            name,
+            sinks,
+            new_chain,
+            started: Instant::now(),
+            runs: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        })))
+    }
+
+    /// Id of this process in its records.
+    #[must_use]
+    pub fn instance_id(&self) -> &str {
+        &self.0.site.instance
+    }
+
+    /// Whether the required sink failed last, so that requests are refused: not ready.
+    #[must_use]
+    pub fn is_refusing(&self) -> bool {
+        self.0.queue.is_refusing()
+    }
+
+    /// Records that a server serves. Durable.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn server_start(&self, facts: &ServerStart) -> Result<(), AuditError> {
+        self.durable(record::server_start(&self.0.site, facts, &self.0.sinks, self.0.new_chain)).await
+    }
+
+    /// Records that a server ends, with its counts of runs. Durable.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn server_stop(&self) -> Result<(), AuditError> {
+        let runs = self.0.runs.load(Ordering::Relaxed);
+        let failed = self.0.failed.load(Ordering::Relaxed);
+        self.durable(record::server_stop(&self.0.site, self.0.started.elapsed(), runs, failed)).await
+    }
+
+    /// Records the policy in force. Durable.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn policy_load(&self, facts: &PolicyLoad) -> Result<(), AuditError> {
+        self.durable(record::policy_load(&self.0.site, facts)).await
+    }
+
+    /// Records a refusal. Durable before it resolves.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn run_denied(&self, context: &Context, facts: &RunDenied<'_>) -> Result<(), AuditError> {
+        self.durable(record::run_denied(&self.0.site, context, facts)).await
+    }
+
+    /// Records that a run is about to start. Durable before it resolves: only then may anything be
+    /// spawned. The value stands for the run and must be handed to [`run_end`](Self::run_end).
+    ///
+    /// # Errors
+    /// When the record could not be made durable: nothing may run.
+    pub async fn run_start(&self, context: &Context, facts: &RunStart<'_>) -> Result<OpenRun, AuditError> {
+        let (body, shared) = record::run_start(&self.0.site, context, facts);
+        let run = OpenRun::new(self.clone(), shared);
+        self.send(body, |to| Reply::Start(Box::new(run), to)).await
+    }
+
+    /// Records how a run ended. Written before it resolves, durable within 50 ms. On an error the
+    /// record is kept and written as soon as the sink takes records again.
+    ///
+    /// # Errors
+    /// When the record could not be written yet.
+    pub async fn run_end(&self, run: OpenRun, facts: &RunEnd) -> Result<(), AuditError> {
+        let Some((shared, start)) = run.close() else { return Ok(()) };
+        self.0.runs.fetch_add(1, Ordering::Relaxed);
+        if facts.ending != Ending::Exited(0) {
+            self.0.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        let body = record::run_end(&self.0.site, &shared, facts);
+        self.send(body, |to| Reply::End(start, Some(to))).await
+    }
+
+    async fn durable(&self, body: Body) -> Result<(), AuditError> {
+        self.send(body, Reply::Durable).await
+    }
+
+    async fn send<T>(&self, body: Body, reply: impl FnOnce(Answer<T>) -> Reply) -> Result<T, AuditError> {
+        let (to, answer) = oneshot::channel();
+        let fail = |text| AuditError {
+            operation: "enqueue",
+            sink: self.0.name.clone(),
+            source: io::Error::new(io::ErrorKind::WouldBlock, text),
+        };
+        let job = Job { body: body.as_str().to_owned(), reply: reply(to) };
+        if let Err(job) = self.0.queue.push(job) {
+            job.forget();
+            return Err(fail("too many records wait; try again later"));
+        }
+        answer.await.unwrap_or_else(|_| Err(fail("the writer is gone")))
+    }
+
+    /// Queues the end of a run that nobody ended.
+    fn abandoned(&self, shared: &record::Shared, start: u64, facts: &RunEnd) {
+        let body = record::run_end(&self.0.site, shared, facts);
+        // Ends are never refused by the queue.
+        if self.0.queue.push(Job { body: body.as_str().to_owned(), reply: Reply::End(start, None) }).is_err()
+        {
+            tracing::error!(run_id = shared.run_id, "audit: the end of a run was not queued");
+        }
+    }
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.with_file_name("audit.key")
+}
+
+fn unusable(text: &'static str) -> AuditError {
+    AuditError { operation: "open", sink: "[audit] sinks".to_owned(), source: io::Error::other(text) }
 }

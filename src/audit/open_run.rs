@@ -1,0 +1,77 @@
+//! A run that has a start record and no end yet.
+//!
+//! Purpose: exactly one terminal record by construction. The value is made by a durable start only,
+//! cannot be copied, and is consumed by the end. Whoever drops it instead (a cancelled request, a
+//! panic) writes the end all the same: `lost`, with a code that says why. Made by `writer.rs`.
+
+use super::Audit;
+use super::facts::{Ending, RunEnd};
+use super::record::Shared;
+
+/// A started run that owes its end; see [`Audit::run_end`].
+#[must_use = "a started run owes a terminal record: hand it to Audit::run_end"]
+#[derive(Debug)]
+pub struct OpenRun {
+    owed: Option<Owed>,
+    run_id: String,
+}
+
+#[derive(Debug)]
+struct Owed {
+    audit: Audit,
+    shared: Shared,
+    /// Offset of the start record.
+    start: u64,
+}
+
+impl OpenRun {
+    pub(super) fn new(audit: Audit, shared: Shared) -> Self {
+        let run_id = shared.run_id.clone();
+        Self { owed: Some(Owed { audit, shared, start: 0 }), run_id }
+    }
+
+    /// Id shared by the two records of the run.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    pub(super) fn stands_at(&mut self, offset: u64) {
+        if let Some(owed) = &mut self.owed {
+            owed.start = offset;
+        }
+    }
+
+    /// Takes out what the end repeats: from here on nothing is owed by this value.
+    pub(super) fn close(mut self) -> Option<(Shared, u64)> {
+        self.owed.take().map(|owed| (owed.shared, owed.start))
+    }
+
+    /// The start was refused. Where its record stands in the log all the same, it gets its end.
+    pub(super) fn refused(mut self, stands: bool) {
+        let Some(owed) = self.owed.take() else { return };
+        if stands {
+            let facts = RunEnd {
+                ending: Ending::SpawnError,
+                error_code: Some("audit_unavailable".to_owned()),
+                error_text: Some("the start record was not durable, so nothing was started".to_owned()),
+                ..RunEnd::default()
+            };
+            owed.audit.abandoned(&owed.shared, owed.start, &facts);
+        }
+    }
+}
+
+impl Drop for OpenRun {
+    fn drop(&mut self) {
+        if let Some(owed) = self.owed.take() {
+            let facts = RunEnd {
+                ending: Ending::Lost,
+                error_code: Some("run_abandoned".to_owned()),
+                error_text: Some("the run was given up before its end was recorded".to_owned()),
+                ..RunEnd::default()
+            };
+            owed.audit.abandoned(&owed.shared, owed.start, &facts);
+        }
+    }
+}

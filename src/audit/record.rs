@@ -1,0 +1,507 @@
+//! Record bodies: everything of a line but the chain's frame.
+//!
+//! Purpose: the one function a record is built by. Every string passes redaction, a cap and the
+//! escape here, before it is hashed; `message` is made of the cleaned fields only. A body plus its
+//! frame never exceeds [`MAX_LINE`]. Pure, but for the clock. Called by `mod.rs` and `recover.rs`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+
+use super::Context;
+use super::argv::{Argv, TOTAL};
+use super::chain::{ENVELOPE, MAX_LINE};
+use super::escape::{cap, push_json, text_of};
+use super::facts::{
+    Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, ServerStart, Stamps,
+};
+use super::redact::{self, Found};
+
+/// Kept free for what a `run.end` says beyond its `run.start`.
+const RESERVE: usize = 1_300;
+/// Integers in records stay exact in JavaScript and in doubles.
+const MAX_INTEGER: u64 = (1 << 53) - 1;
+
+/// Severity.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+/// What every record of this process says.
+#[derive(Debug, Clone)]
+pub(super) struct Site {
+    pub(super) hostname: String,
+    pub(super) instance: String,
+    pub(super) key: [u8; 32],
+    pub(super) origin: Origin,
+}
+
+/// Members of a record, each with a comma before it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Body(String);
+
+impl Body {
+    /// Starts a record.
+    pub(super) fn new(site: &Site, level: Level, event: &str) -> Self {
+        let level = match level {
+            Level::Info => "info",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        };
+        let mut body = Self(String::with_capacity(1_536));
+        body.plain("timestamp", &humantime::format_rfc3339_micros(SystemTime::now()).to_string());
+        body.plain("level", level);
+        body.plain("product", "cofferdam");
+        body.plain("hostname", &cap(&site.hostname, 255));
+        body.plain("server_version", env!("CARGO_PKG_VERSION"));
+        body.plain("instance_id", &site.instance);
+        body.plain("event_type", event);
+        body
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn name(&mut self, name: &str) {
+        self.0.push_str(",\"");
+        self.0.push_str(name);
+        self.0.push_str("\":");
+    }
+
+    /// A string of our own making.
+    pub(super) fn plain(&mut self, name: &str, value: &str) {
+        self.name(name);
+        push_json(&mut self.0, value);
+    }
+
+    /// A string from outside: cleaned and cut.
+    fn text(&mut self, name: &str, value: &str, budget: usize, found: &mut Found) {
+        let clean = redact::text(value, found);
+        self.plain(name, &cap(&clean, budget));
+    }
+
+    fn text_if(&mut self, name: &str, value: Option<&str>, budget: usize, found: &mut Found) {
+        if let Some(value) = value {
+            self.text(name, value, budget, found);
+        }
+    }
+
+    fn path(&mut self, name: &str, path: &Path, found: &mut Found) {
+        self.text(name, &text_of(path.as_os_str().as_encoded_bytes()), 700, found);
+    }
+
+    /// A digest, dropped where it does not have the form of one.
+    fn digest(&mut self, name: &str, value: Option<&str>) {
+        let form = |text: &&str| {
+            text.strip_prefix("sha256:").is_some_and(|hex| super::chain::hash_of(hex.as_bytes()).is_some())
+        };
+        if let Some(value) = value.filter(form) {
+            self.plain(name, value);
+        }
+    }
+
+    pub(super) fn integer(&mut self, name: &str, value: u64) {
+        self.name(name);
+        let _ = write!(self.0, "{}", value.min(MAX_INTEGER));
+    }
+
+    fn integer_if(&mut self, name: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            self.integer(name, value);
+        }
+    }
+
+    fn millis(&mut self, name: &str, value: Duration) {
+        self.integer(name, u64::try_from(value.as_millis()).unwrap_or(MAX_INTEGER));
+    }
+
+    fn flag(&mut self, name: &str, value: bool) {
+        self.name(name);
+        self.0.push_str(if value { "true" } else { "false" });
+    }
+
+    fn flag_if(&mut self, name: &str, value: bool) {
+        if value {
+            self.flag(name, true);
+        }
+    }
+
+    pub(super) fn list<T: AsRef<str>>(&mut self, name: &str, items: impl IntoIterator<Item = T>) {
+        self.name(name);
+        self.0.push('[');
+        for (position, item) in items.into_iter().enumerate() {
+            if position > 0 {
+                self.0.push(',');
+            }
+            push_json(&mut self.0, item.as_ref());
+        }
+        self.0.push(']');
+    }
+
+    /// As many items as fit, then one that counts the rest.
+    fn list_within(&mut self, name: &str, items: &[String], budget: usize, each: usize) {
+        let mut kept: Vec<String> = Vec::new();
+        let mut used = 0;
+        for item in items {
+            let item = cap(item, each).into_owned();
+            used += super::escape::rendered(&item) + 3;
+            if used > budget || kept.len() == 63 {
+                kept.push(format!("…[+{}]", items.len() - kept.len()));
+                break;
+            }
+            kept.push(item);
+        }
+        self.list(name, kept);
+    }
+
+    pub(super) fn message(&mut self, message: &str) {
+        self.plain("message", &cap(message, 256));
+    }
+
+    fn raw(&mut self, members: &str) {
+        self.0.push_str(members);
+    }
+
+    /// Further members of a value of another record of ours; only flat ones.
+    pub(super) fn copied(&mut self, name: &str, value: &serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => self.plain(name, text),
+            serde_json::Value::Bool(flag) => self.flag(name, *flag),
+            serde_json::Value::Number(number) => self.integer_if(name, number.as_u64()),
+            serde_json::Value::Array(items) => self.list(name, items.iter().filter_map(|item| item.as_str())),
+            serde_json::Value::Null | serde_json::Value::Object(_) => {}
+        }
+    }
+
+    fn stamps(&mut self, stamps: Stamps) {
+        self.flag_if("argument_rules_off", stamps.argument_rules_off);
+        self.flag_if("allow_any", stamps.allow_any);
+        self.flag_if("interpreter", stamps.interpreter);
+        self.flag_if("timeout_clamped", stamps.timeout_clamped);
+    }
+
+    fn limits(&mut self, limits: &LimitFacts) {
+        self.millis("timeout_ms", limits.timeout);
+        self.integer("output_limit_bytes", limits.output_bytes);
+        self.integer_if("mem_limit_bytes", limits.memory_bytes);
+        if let Some(cpu) = limits.cpu {
+            self.millis("cpu_limit_ms", cpu);
+        }
+        self.integer_if("pids_limit", limits.processes);
+    }
+
+    fn sandbox(&mut self, facts: &SandboxFacts) {
+        self.digest("sandbox_digest", facts.digest.as_deref());
+        self.integer_if("landlock_abi", facts.landlock_abi.map(u64::from));
+        self.plain("landlock_net", if facts.network_denied { "deny" } else { "restricted" });
+        self.plain("seccomp", if facts.seccomp { "filter" } else { "off" });
+        self.digest("seccomp_digest", facts.seccomp_digest.as_deref());
+        self.flag("no_new_privs", facts.no_new_privs);
+        self.plain("caps", &format!("{:016x}", facts.caps));
+        self.integer("uid", facts.uid.into());
+        self.integer("gid", facts.gid.into());
+    }
+}
+
+/// A run's fields that its end repeats, and how people call it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) run_id: String,
+    /// Correlation, command and sandbox members.
+    members: String,
+    cmd: String,
+    sandbox: &'static str,
+}
+
+/// Correlation members.
+fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Found) {
+    body.text_if("session_id", context.session_id.as_deref(), 128, found);
+    body.text_if("client_name", context.client_name.as_deref(), 128, found);
+    body.text_if("client_version", context.client_version.as_deref(), 64, found);
+    body.text_if("protocol_version", context.protocol_version.as_deref(), 40, found);
+    if let Some(transport) = context.transport {
+        body.plain("transport", transport);
+        body.integer_if("peer_pid", site.origin.peer_pid.map(u64::from));
+        body.integer_if("peer_uid", site.origin.peer_uid.map(u64::from));
+        body.plain("auth", "none");
+    }
+    body.text_if("request_id", context.request_id.as_deref(), 128, found);
+    if let Some((trace, span)) = &context.trace
+        && is_hex(trace, 32)
+        && is_hex(span, 16)
+    {
+        body.plain("trace_id", trace);
+        body.plain("span_id", span);
+    }
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// What is asked for, whoever decides about it.
+struct Command<'a> {
+    argv: &'a [Vec<u8>],
+    cwd: &'a Path,
+    exe: Option<&'a Path>,
+    env_names: &'a [String],
+    stdin_bytes: Option<u64>,
+    stamps: Stamps,
+}
+
+/// Correlation and command members, cut so that frame, these, `others` and the reserve make one line.
+fn command(
+    site: &Site,
+    context: &Context,
+    run_id: &str,
+    asked: &Command<'_>,
+    others: usize,
+) -> (Body, String) {
+    let mut found = Found::default();
+    let argv = Argv::new(asked.argv, &site.key, &mut found);
+    let cmd = cap(argv.clean.first().map_or("", String::as_str), 256).into_owned();
+    let mut body = Body::default();
+    correlation(&mut body, site, context, &mut found);
+    body.plain("run_id", run_id);
+    body.text("tool", context.tool.as_deref().unwrap_or("exec"), 128, &mut found);
+    body.digest("policy_digest", Some(&site.origin.policy_digest));
+    body.plain("cmd", &cmd);
+    body.integer("argc", argv.count);
+    body.integer("argv_bytes", argv.bytes);
+    body.plain("argv_hmac", &argv.hmac);
+    body.flag_if("argv_unicode_risk", argv.risk);
+    body.path("cwd", asked.cwd, &mut found);
+    if let Some(exe) = asked.exe {
+        body.path("exe", exe, &mut found);
+    }
+    if !asked.env_names.is_empty() {
+        let names: Vec<String> = asked.env_names.iter().map(|name| redact::text(name, &mut found)).collect();
+        body.list_within("env_names", &names, 600, 128);
+    }
+    body.integer_if("stdin_bytes", asked.stdin_bytes);
+    body.stamps(asked.stamps);
+    if found.count > 0 {
+        body.list("redactions", found.rules.iter().take(32));
+        body.integer("redaction_count", found.count);
+    }
+    let used = ENVELOPE + body.0.len() + others + RESERVE;
+    let (shown, cut) = argv.fit(TOTAL.min(MAX_LINE.saturating_sub(used)));
+    body.list("argv", shown);
+    body.flag_if("argv_truncated", cut);
+    (body, cmd)
+}
+
+/// `run.start`, and what its end will repeat.
+pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) -> (Body, Shared) {
+    let run_id = uuid::Uuid::now_v7().to_string();
+    let mut rest = Body::default();
+    let mut found = Found::default();
+    rest.plain("sandbox", facts.sandbox.state.as_str());
+    rest.plain("decision", "allow");
+    rest.text("rule_id", facts.rule_id, 128, &mut found);
+    rest.plain("rule_kind", facts.rule_kind);
+    rest.limits(&facts.limits);
+    let mut walls = Body::default();
+    walls.sandbox(&facts.sandbox);
+    let mut body = Body::new(site, Level::Info, "run.start");
+    let asked = Command {
+        argv: facts.argv,
+        cwd: facts.cwd,
+        exe: facts.exe,
+        env_names: facts.env_names,
+        stdin_bytes: facts.stdin_bytes,
+        stamps: facts.stamps,
+    };
+    let others = body.0.len() + rest.0.len() + walls.0.len();
+    let (mut members, cmd) = command(site, context, &run_id, &asked, others);
+    members.raw(walls.as_str());
+    body.raw(members.as_str());
+    body.raw(rest.as_str());
+    body.message(&format!("started {cmd}"));
+    (body, Shared { run_id, members: members.0, cmd, sandbox: facts.sandbox.state.as_str() })
+}
+
+/// `run.denied`.
+pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) -> Body {
+    let run_id = uuid::Uuid::now_v7().to_string();
+    let mut rest = Body::default();
+    let mut found = Found::default();
+    rest.plain("outcome", "denied");
+    rest.plain("decision", "deny");
+    rest.text("rule_id", facts.rule_id, 128, &mut found);
+    rest.plain("rule_kind", facts.rule_kind);
+    rest.plain("reason", facts.reason);
+    let mut body = Body::new(site, Level::Warning, "run.denied");
+    let asked = Command {
+        argv: facts.argv,
+        cwd: facts.cwd,
+        exe: None,
+        env_names: facts.env_names,
+        stdin_bytes: facts.stdin_bytes,
+        stamps: facts.stamps,
+    };
+    let (members, cmd) = command(site, context, &run_id, &asked, body.0.len() + rest.0.len());
+    body.raw(members.as_str());
+    body.raw(rest.as_str());
+    body.message(&format!("denied {cmd}: {}", facts.reason));
+    body
+}
+
+/// `run.end`.
+pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
+    let level = match facts.ending {
+        Ending::Exited(_) | Ending::Cancelled => Level::Info,
+        Ending::SandboxError | Ending::Lost => Level::Error,
+        _ => Level::Warning,
+    };
+    let mut found = Found::default();
+    let outcome = facts.ending.as_str();
+    let mut body = Body::new(site, level, "run.end");
+    body.raw(&shared.members);
+    body.plain("sandbox", if facts.ending == Ending::SandboxError { "failed" } else { shared.sandbox });
+    body.plain("outcome", outcome);
+    let signal = match facts.ending {
+        Ending::Exited(code) => {
+            body.integer("exit_code", u64::try_from(code.clamp(0, 255)).unwrap_or(255));
+            None
+        }
+        Ending::Signal(number) => Some(number),
+        _ => facts.signal,
+    };
+    let signal = signal.map(signal_name);
+    if let Some(name) = &signal {
+        body.plain("signal", name);
+    }
+    if let Some(reason) = facts.stop_reason.or(facts.ending.natural_stop()) {
+        body.plain("stop_reason", reason.as_str());
+    }
+    if let Some(violation) = facts.violation {
+        body.plain("violation", violation);
+    }
+    body.integer_if("pid", facts.pid.map(u64::from));
+    body.millis("duration_ms", facts.duration);
+    body.millis("queue_ms", facts.queue);
+    body.integer("stdout_bytes", facts.stdout_bytes);
+    body.integer("stderr_bytes", facts.stderr_bytes);
+    body.flag("output_truncated", facts.output_truncated);
+    if let Some(cpu) = facts.cpu_user {
+        body.millis("cpu_user_ms", cpu);
+    }
+    if let Some(cpu) = facts.cpu_sys {
+        body.millis("cpu_sys_ms", cpu);
+    }
+    body.integer_if("max_rss_bytes", facts.max_rss_bytes);
+    body.integer("procs_killed", facts.procs_killed);
+    body.integer("procs_left", facts.procs_left);
+    let code = facts.error_code.as_deref().or(match facts.ending {
+        // The schema asks for a code with these; a caller that names none gets the outcome's name.
+        Ending::SpawnError | Ending::SandboxError => Some(outcome),
+        _ => None,
+    });
+    if let Some(code) = code {
+        body.plain("error_code", &code_of(code));
+    }
+    body.text_if("error_text", facts.error_text.as_deref(), 256, &mut found);
+    if let Some(symbol) =
+        facts.errno.map(|number| format!("{:?}", Errno::from_raw(number))).filter(|s| s.starts_with('E'))
+    {
+        body.plain("errno", &symbol);
+    }
+    body.message(&match (facts.ending, signal) {
+        (Ending::Exited(code), _) => format!("{} exited {code}", shared.cmd),
+        (_, Some(name)) => format!("{} ended: {outcome}, {name}", shared.cmd),
+        _ => format!("{} ended: {outcome}", shared.cmd),
+    });
+    body
+}
+
+/// `SIGKILL`, `SIGRTMIN+3`, or `SIG99`.
+fn signal_name(number: i32) -> String {
+    match Signal::try_from(number) {
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) if (34..=64).contains(&number) => format!("SIGRTMIN+{}", number - 34),
+        Err(_) => format!("SIG{}", number.unsigned_abs()),
+    }
+}
+
+/// A code in the alphabet of the schema: snake_case, at most 64 characters.
+fn code_of(code: &str) -> String {
+    let snake = |character: char| {
+        if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '_' }
+    };
+    let code: String = code.chars().map(snake).skip_while(|c| !c.is_ascii_lowercase()).take(64).collect();
+    if code.is_empty() { "unknown".to_owned() } else { code }
+}
+
+/// `server.start`.
+pub(super) fn server_start(site: &Site, facts: &ServerStart, sinks: &[String], new_chain: bool) -> Body {
+    let mut body = Body::new(site, Level::Info, "server.start");
+    if let Some(transport) = facts.transport {
+        body.plain("transport", transport);
+        body.integer_if("peer_pid", site.origin.peer_pid.map(u64::from));
+        body.integer_if("peer_uid", site.origin.peer_uid.map(u64::from));
+    }
+    body.integer("pid", std::process::id().into());
+    body.digest("policy_digest", Some(&site.origin.policy_digest));
+    body.list("sinks", sinks);
+    body.integer_if("landlock_abi", facts.landlock_abi.map(u64::from));
+    body.plain("seccomp", if facts.seccomp { "filter" } else { "off" });
+    body.stamps(facts.stamps);
+    let chain = if new_chain { ", new chain" } else { "" };
+    body.message(&format!("cofferdam {} started{chain}", env!("CARGO_PKG_VERSION")));
+    body
+}
+
+/// `server.stop`.
+pub(super) fn server_stop(site: &Site, uptime: Duration, runs: u64, failed: u64) -> Body {
+    let mut body = Body::new(site, Level::Info, "server.stop");
+    body.millis("uptime_ms", uptime);
+    body.integer("runs", runs);
+    body.integer("runs_failed", failed);
+    body.message(&format!("cofferdam stopped after {runs} runs"));
+    body
+}
+
+/// `policy.load`.
+pub(super) fn policy_load(site: &Site, facts: &PolicyLoad) -> Body {
+    let mut found = Found::default();
+    let mut body = Body::new(site, Level::Info, "policy.load");
+    body.plain("outcome", "success");
+    body.digest("policy_digest", Some(&site.origin.policy_digest));
+    body.digest("policy_prev_digest", facts.previous.as_deref());
+    body.text("policy_source", &site.origin.policy_source, 700, &mut found);
+    body.integer("policy_rules", site.origin.policy_rules);
+    body.digest("sandbox_digest", facts.sandbox_digest.as_deref());
+    if !facts.landlock_fs.is_empty() {
+        body.list_within("landlock_fs", &facts.landlock_fs, 3_500, 280);
+    }
+    body.digest("seccomp_digest", facts.seccomp_digest.as_deref());
+    body.stamps(facts.stamps);
+    body.message(&format!("policy loaded, {} rules", site.origin.policy_rules));
+    body
+}
+
+/// `audit.gap`.
+pub(super) fn gap(site: &Site, gap: Duration, refused: u64, why: &str) -> Body {
+    let mut body = Body::new(site, Level::Error, "audit.gap");
+    body.millis("gap_ms", gap);
+    body.integer("refused", refused);
+    body.message(&format!("audit gap: {why}; {refused} requests refused"));
+    body
+}
+
+/// `audit.recover`.
+pub(super) fn recover(site: &Site, torn: u64, lost: u64) -> Body {
+    let mut body = Body::new(site, Level::Warning, "audit.recover");
+    body.integer("torn_bytes", torn);
+    body.integer("lost_runs", lost);
+    body.message(&format!("audit log recovered: {torn} torn bytes, {lost} lost runs"));
+    body
+}
