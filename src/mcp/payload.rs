@@ -75,7 +75,7 @@ fn exit(exit: Exit) -> Value {
 
 /// Nothing ran, hence no `sandbox` key: exactly the four keys.
 fn not_started(program: &str, reason: &NotStarted) -> Value {
-    let why = match reason.step {
+    let why = match reason.step.as_str() {
         "resolve" | "execve" => lower_first(Errno::from_raw(reason.errno).desc()),
         _ => reason.message.trim_end_matches('.').to_owned(),
     };
@@ -110,6 +110,7 @@ mod tests {
             stderr: captured(""),
             duration: Duration::ZERO,
             killed: 0,
+            left: 0,
             timeout: Duration::from_secs(30),
             timeout_clamped: false,
         }
@@ -173,6 +174,7 @@ mod tests {
     fn a_command_that_is_not_there_is_a_payload_with_the_reason() {
         let outcome = |step, errno| {
             Outcome::NotStarted(NotStarted {
+                name: "nosuchtool".to_owned(),
                 run_id: String::new(),
                 step,
                 errno,
@@ -180,11 +182,13 @@ mod tests {
             })
         };
         assert_eq!(
-            text(outcome("resolve", 2)),
+            text(outcome("resolve".to_owned(), 2)),
             r#"{"exit":-1,"stderr":"Failed to spawn process nosuchtool: no such file or directory (error code -2)","stdout":"","timed-out":false}"#
         );
-        assert!(text(outcome("execve", 13)).contains("permission denied (error code -13)"));
-        assert!(text(outcome("landlock", 1)).contains("landlock_restrict_self failed (error code -1)"));
+        assert!(text(outcome("execve".to_owned(), 13)).contains("permission denied (error code -13)"));
+        assert!(
+            text(outcome("landlock".to_owned(), 1)).contains("landlock_restrict_self failed (error code -1)")
+        );
     }
 
     #[test]

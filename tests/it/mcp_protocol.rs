@@ -61,8 +61,9 @@ impl Runner for Fake {
                 }
                 "panic" => panic!("inside of a call"),
                 "gone" => Outcome::NotStarted(NotStarted {
+                    name: "gone".to_owned(),
                     run_id: String::new(),
-                    step: "resolve",
+                    step: "resolve".to_owned(),
                     errno: 2,
                     message: String::new(),
                 }),
@@ -93,6 +94,7 @@ fn report(stdout: &str) -> Report {
         stderr: captured(""),
         duration: Duration::ZERO,
         killed: 0,
+        left: 0,
         timeout: Duration::from_secs(30),
         timeout_clamped: false,
     }
