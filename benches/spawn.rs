@@ -1,1 +1,127 @@
-fn main() {}
+//! What confinement costs: a bare `posix_spawn`, a confined run, and a whole audited call of the same
+//! static program, interleaved in one process. Prints medians and ratios to the bare spawn.
+//!
+//! `cargo bench --bench spawn [-- ROUNDS]`; figures mean something on a quiet machine only.
+#![allow(clippy::disallowed_methods, reason = "the bare spawn is what we compare with")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run must say why and stop")]
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cofferdam::appliance::{Appliance, Call, Outcome};
+use cofferdam::config::{Config, LoadOptions, Source};
+use cofferdam::policy::Request;
+use cofferdam::run::Exit;
+use tokio_util::sync::CancellationToken;
+
+/// Rounds that are run and not counted.
+const WARM_UP: usize = 20;
+/// Lets the next stub get ready, as it would between two calls of an agent.
+const PAUSE: Duration = Duration::from_millis(4);
+
+fn main() {
+    cofferdam::launch::become_launcher_if_asked();
+    let rounds = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(400);
+    let lab = tempfile::Builder::new().prefix("cofferdam-bench").tempdir().expect("temporary directory");
+    open_to_all(lab.path());
+    let program = static_true(lab.path());
+    let appliance = appliance(lab.path(), &program);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("async runtime");
+    let mut samples: [(&str, Vec<Duration>); 4] =
+        [("posix_spawn", vec![]), ("confined", vec![]), ("confined, 500 MB heap", vec![]), ("audited call", vec![])];
+    let mut heap: Vec<u8> = Vec::new();
+    for large in [false, true] {
+        if large {
+            // Touched, so that a fork of this process would have to copy its page tables.
+            heap = (0..500 << 20).map(|i: u32| i.to_le_bytes()[0]).collect();
+        }
+        for round in 0..rounds + WARM_UP {
+            let bare = if large { None } else { Some(bare(&program)) };
+            std::thread::sleep(PAUSE);
+            let confined = runtime.block_on(confined(&appliance, &program));
+            std::thread::sleep(PAUSE);
+            let call = if large { None } else { Some(runtime.block_on(call(&appliance, &program))) };
+            std::thread::sleep(PAUSE);
+            if round >= WARM_UP {
+                samples[0].1.extend(bare);
+                samples[if large { 2 } else { 1 }].1.push(confined);
+                samples[3].1.extend(call);
+            }
+        }
+    }
+    assert_eq!(heap.len(), 500 << 20);
+    let base = median(&mut samples[0].1);
+    println!("{:<24} {:>10} {:>10} {:>7}", "what", "p50 us", "p90 us", "ratio");
+    for (name, times) in &mut samples {
+        let p50 = median(times);
+        let p90 = times[times.len() * 9 / 10];
+        let ratio = p50.as_secs_f64() / base.as_secs_f64();
+        println!("{name:<24} {:>10.1} {:>10.1} {ratio:>7.2}", p50.as_secs_f64() * 1e6, p90.as_secs_f64() * 1e6);
+    }
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The cheapest program there is: exits at once, links nothing.
+fn static_true(lab: &Path) -> std::path::PathBuf {
+    let (source, program) = (lab.join("true.c"), lab.join("true"));
+    std::fs::write(&source, "int main(void) { return 0; }\n").expect("source");
+    let built = Command::new("gcc").args(["-O1", "-static", "-o"]).arg(&program).arg(&source).status();
+    assert!(built.expect("gcc").success(), "apt-get install gcc libc6-dev");
+    program
+}
+
+fn open_to_all(dir: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).expect("mode of the lab");
+}
+
+fn appliance(lab: &Path, program: &Path) -> Appliance {
+    let workspace = lab.join("ws");
+    std::fs::create_dir(&workspace).expect("workspace");
+    let text = format!(
+        "version = 1\nallow = [\"{}\"]\n[workspace]\npath = \"{}\"\n[audit]\nsinks = [{{ kind = \"file\", path = \"{}\" }}]\n",
+        program.display(),
+        workspace.display(),
+        lab.join("audit/audit.jsonl").display(),
+    );
+    let config = Config::from_str(&text, Source::Builtin, &LoadOptions::default()).expect("policy");
+    Appliance::start(config).expect("appliance")
+}
+
+fn bare(program: &Path) -> Duration {
+    let start = Instant::now();
+    // std uses posix_spawn where nothing forbids it.
+    let status = Command::new(program).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(status.expect("bare spawn").success());
+    start.elapsed()
+}
+
+/// Hand-over to a warm stub, exec, exit, tree kill, report: no audit, no capture.
+async fn confined(appliance: &Appliance, program: &Path) -> Duration {
+    let plan = appliance.judge_for_bench(program);
+    let null = || OwnedFd::from(std::fs::File::options().read(true).write(true).open("/dev/null").expect("null"));
+    let stdio = [null(), null(), null()];
+    let start = Instant::now();
+    let ended = appliance.launch_for_bench(&plan, stdio).await.expect("confined run");
+    let took = start.elapsed();
+    assert_eq!((ended.code, ended.left), (Some(0), 0));
+    took
+}
+
+/// Everything a caller pays for: verdict, durable start record, run, capture, end record.
+async fn call(appliance: &Appliance, program: &Path) -> Duration {
+    let argv = vec![program.as_os_str().as_encoded_bytes().to_vec()];
+    let request = Request { argv, ..Request::default() };
+    let start = Instant::now();
+    let outcome = appliance.run(Call { request, ..Call::default() }, CancellationToken::new()).await;
+    let took = start.elapsed();
+    assert!(matches!(&outcome, Outcome::Ran(report) if report.exit == Exit::Code(0)), "{outcome:?}");
+    took
+}

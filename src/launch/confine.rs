@@ -93,6 +93,9 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
     let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
     sys::mount_attrs(&path, attrs).map_err(io("workspace mount"))?;
 
+    if setup.write {
+        protect_repository(ws)?;
+    }
     let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
     let Some(place) = SCRATCH_MOUNTS.iter().find(free) else { return Ok(None) };
     let options =
@@ -101,6 +104,27 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
     nix::mount::mount(Some("scratch"), *place, Some("tmpfs"), flags, Some(options.as_str()))
         .map_err(nx("scratch mount"))?;
     Ok(Some(PathBuf::from(place)))
+}
+
+/// In a writable workspace a repository's hooks and configuration stay read-only and `.git` cannot be
+/// renamed away: what a command plants there would run later, outside, when somebody uses git.
+fn protect_repository(workspace: &Path) -> Result<(), Failure> {
+    let none: Option<&str> = None;
+    for (name, attrs) in [(".git", 0), (".git/hooks", RDONLY), (".git/config", RDONLY)] {
+        let path = workspace.join(name);
+        // A link is left alone: mounting on what it points to would not protect the name.
+        if !path.symlink_metadata().is_ok_and(|meta| meta.is_dir() || meta.is_file()) {
+            continue;
+        }
+        nix::mount::mount(Some(&path), &path, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
+            .map_err(nx("repository mount"))?;
+        if attrs != 0 {
+            let text = CString::new(path.as_os_str().as_bytes());
+            let text = text.map_err(|e| failure("repository mount", &e, libc::EINVAL))?;
+            sys::mount_attrs(&text, attrs).map_err(io("repository mount"))?;
+        }
+    }
+    Ok(())
 }
 
 /// A writable directory on a noexec file system, where mounting is not possible.
