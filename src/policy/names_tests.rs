@@ -87,6 +87,8 @@ fn f100_to_f104_wrappers_runtimes_and_shell_escapes_are_denied() {
         ("ld-linux-x86-64.so.2", "names.loader"),
         ("ld-musl-x86_64.so.1", "names.loader"),
         ("ld-2.31.so", "names.loader"),
+        ("ldd", "names.loader"),
+        ("ccache", "names.wrapper"),
     ] {
         assert_eq!(rule(name).as_deref(), Some(group), "{name}");
     }
@@ -146,7 +148,7 @@ fn served_names_are_not_denied() {
         "sleep",
         "gcc",
         "ld",
-        "ldd",
+        "ldconfig",
         "cmake",
         "go",
         "curl",

@@ -1,5 +1,7 @@
 //! The rows of the argument-vector corpus that names alone decide.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
