@@ -126,7 +126,8 @@ impl Appliance {
     /// A requirement that does not hold, a sink that takes no records.
     pub fn start(config: Config) -> Result<Self, StartError> {
         let config = Arc::new(config);
-        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let text =
+            |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         let server_env: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
         let launcher = crate::launch::start(&config)?;
         let policy = Policy::new(Arc::clone(&config), &server_env)?;
@@ -188,8 +189,15 @@ impl Appliance {
         };
         let prepared = self.prepare(&plan);
         let (env_names, ready) = (records::env_names(&plan), prepared.as_ref().ok());
-        let facts =
-            records::run_start(self.config(), self.sandbox(), &request, &plan, &env_names, stdin.as_ref(), ready);
+        let facts = records::run_start(
+            self.config(),
+            self.sandbox(),
+            &request,
+            &plan,
+            &env_names,
+            stdin.as_ref(),
+            ready,
+        );
         let open = match self.audit.run_start(&context, &facts).await {
             Ok(open) => open,
             Err(e) => return Outcome::AuditUnavailable(e),
@@ -213,7 +221,9 @@ impl Appliance {
                 rule: "limits.stdin_bytes".into(),
                 kind: RuleKind::Limit,
                 reason: Reason::LimitTooHigh,
-                message: format!("standard input has {asked} bytes; the policy allows {most} (limits.stdin_bytes)"),
+                message: format!(
+                    "standard input has {asked} bytes; the policy allows {most} (limits.stdin_bytes)"
+                ),
             });
         }
         let cwd = self.config().workspace.resolve(request.cwd.as_deref());
@@ -298,12 +308,28 @@ impl Appliance {
         }))
     }
 
-    async fn not_started(&self, open: OpenRun, plan: &Authorized, queue: Duration, error: LaunchError) -> Outcome {
+    async fn not_started(
+        &self,
+        open: OpenRun,
+        plan: &Authorized,
+        queue: Duration,
+        error: LaunchError,
+    ) -> Outcome {
         let run_id = open.run_id().to_owned();
         if let Err(e) = self.audit.run_end(open, &records::not_started(queue, &error)).await {
             return Outcome::AuditUnavailable(e);
         }
-        let name = plan.argv().first().map(|a| a.to_string_lossy().into_owned()).unwrap_or_else(|| plan.command().name.clone());
-        Outcome::NotStarted(NotStarted { run_id, name, step: error.step, errno: error.errno, message: error.message })
+        let name = plan
+            .argv()
+            .first()
+            .map(|a| a.to_string_lossy().into_owned())
+            .unwrap_or_else(|| plan.command().name.clone());
+        Outcome::NotStarted(NotStarted {
+            run_id,
+            name,
+            step: error.step,
+            errno: error.errno,
+            message: error.message,
+        })
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::audit::{
-    Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, SandboxState, ServerStart,
-    Stamps,
+    Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, SandboxState,
+    ServerStart, Stamps,
 };
 use crate::config::{Config, Source};
 use crate::launch::{Ended, EndedBy, Facts, LaunchError, Prepared};
@@ -46,7 +46,8 @@ pub(super) fn policy_load(config: &Config) -> PolicyLoad {
 
 /// Names, never values, of the environment a command gets.
 pub(super) fn env_names(plan: &Authorized) -> Vec<String> {
-    let name = |entry: &[u8]| entry.split(|b| *b == b'=').next().map(|n| String::from_utf8_lossy(n).into_owned());
+    let name =
+        |entry: &[u8]| entry.split(|b| *b == b'=').next().map(|n| String::from_utf8_lossy(n).into_owned());
     plan.env().iter().filter_map(|entry| name(entry.as_bytes())).collect()
 }
 

@@ -115,7 +115,11 @@ fn read_stdin(most: usize) -> Result<Vec<u8>, String> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let bound = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    std::io::stdin().lock().take(bound).read_to_end(&mut bytes).map_err(|e| format!("reading standard input: {e}"))?;
+    std::io::stdin()
+        .lock()
+        .take(bound)
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("reading standard input: {e}"))?;
     Ok(bytes)
 }
 
@@ -181,7 +185,8 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
         }
         Outcome::AuditUnavailable(error) => return Err(error.to_string()),
         Outcome::Ran(report) => {
-            for (name, bytes) in [("stdout", cut[0]), ("stderr", cut[1])].into_iter().filter(|(_, n)| *n > 0) {
+            for (name, bytes) in [("stdout", cut[0]), ("stderr", cut[1])].into_iter().filter(|(_, n)| *n > 0)
+            {
                 eprintln!("cofferdam: {name}: {bytes} bytes dropped beyond the limit (limits.output_bytes)");
             }
             if report.timed_out && !json {
@@ -225,7 +230,8 @@ fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
             let mut truncated = serde_json::Map::new();
             for (name, captured) in [("stdout", &report.stdout), ("stderr", &report.stderr)] {
                 if let Some(dropped) = captured.dropped {
-                    truncated.insert(name.to_owned(), json!({"bytes": dropped.bytes, "lines": dropped.lines}));
+                    truncated
+                        .insert(name.to_owned(), json!({"bytes": dropped.bytes, "lines": dropped.lines}));
                 }
             }
             json!({

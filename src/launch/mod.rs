@@ -102,7 +102,10 @@ fn require(config: &Config, facts: &Facts) -> Result<(), LaunchError> {
             Requirement::NoNewPrivs => facts.no_new_privs,
         };
         if !holds {
-            let text = format!("sandbox.require: {requirement} does not hold here (Landlock ABI {})", facts.landlock_abi);
+            let text = format!(
+                "sandbox.require: {requirement} does not hold here (Landlock ABI {})",
+                facts.landlock_abi
+            );
             return Err(LaunchError::new("require", 0, &text));
         }
     }

@@ -204,5 +204,7 @@ pub(crate) fn join(lists: &[&[CString]]) -> Vec<u8> {
 
 /// The reverse of [`join`].
 pub(crate) fn split(blob: &[u8]) -> io::Result<Vec<CString>> {
-    blob.split_inclusive(|b| *b == 0).map(|s| CString::from_vec_with_nul(s.to_vec()).map_err(io::Error::other)).collect()
+    blob.split_inclusive(|b| *b == 0)
+        .map(|s| CString::from_vec_with_nul(s.to_vec()).map_err(io::Error::other))
+        .collect()
 }
