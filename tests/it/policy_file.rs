@@ -179,6 +179,13 @@ fn loud_settings_are_said() {
     assert!(config.notes().join("\n").contains("MY_TOKEN"));
     let config = good("version = 1\n[command.env]\ninterpreters = \"confine\"");
     assert!(config.warnings().join("\n").contains("command.env: interpreters"));
+    let house = House::new();
+    let text = format!(
+        "version = 1\n[sandbox]\nread = [\"/\"]\n[command.ls]\nread = [\"{}\"]",
+        house.base.join("state").display()
+    );
+    let warnings = house.load(&text).unwrap().warnings().join("\n");
+    assert!(warnings.contains("every file") && warnings.contains("read the audit file"), "{warnings}");
 }
 
 #[test]
