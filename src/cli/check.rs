@@ -25,7 +25,7 @@ Examples:
   cofferdam check --json policy.toml         the same as one JSON object
   cofferdam check --help-keys                every key, its type, default and meaning
 
-Exit status: 0 the policy is good, 1 it is not, 2 the command line is wrong.")]
+Exit status: 0 the policy is good, 1 it is not, 125 the command line is wrong.")]
 pub struct Args {
     /// Policy file; without one, the built-in policy
     #[arg(value_name = "FILE")]

@@ -3,7 +3,7 @@
 //! Resolves every name to its program while the policy loads. Called by `load.rs` only.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::error::nearest;
@@ -19,6 +19,8 @@ pub(super) struct Names {
     pub(super) commands: BTreeMap<String, Arc<Command>>,
     pub(super) patterns: Vec<regex::Regex>,
     pub(super) any: bool,
+    /// Some list has an entry, be it at fault.
+    listed: bool,
 }
 
 pub(super) fn names<'t>(
@@ -29,6 +31,7 @@ pub(super) fn names<'t>(
 ) -> Names {
     let mut names = Names { any: Reader::flag(root, "allow_any"), ..Names::default() };
     for word in loader.reader.list(root, "allow_patterns").unwrap_or_default() {
+        names.listed = true;
         match values::pattern(&word.text) {
             Ok(pattern) => names.patterns.push(pattern),
             Err(what) => loader.reader.problem(word.at, &word.key, what),
@@ -48,6 +51,7 @@ pub(super) fn names<'t>(
         let command = command(loader, &word, None, programs, workspace);
         names.commands.insert(word.text, Arc::new(command));
     }
+    names.listed |= !names.commands.is_empty();
     exclusive(loader, root, &names);
     names
 }
@@ -64,8 +68,10 @@ fn exclusive<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>, names: &Names)
         _ => {}
     }
     // Entries at fault were reported; a second complaint about them would mislead.
-    let empty = names.commands.is_empty() && names.patterns.is_empty() && !names.any;
-    if empty && loader.reader.is_clean() {
+    let tried = ["allow", "allow_patterns", "command", "allow_any"]
+        .into_iter()
+        .any(|name| root.is_written(name) && root.get(name).is_none());
+    if !names.any && !names.listed && !tried {
         let what = "the policy requires a non-empty allow-list: allow, allow_patterns or [command.NAME] \
                     (or allow_any = true when consent is enforced elsewhere, such as by the MCP client)";
         loader.reader.absent("allow", what);
@@ -167,7 +173,7 @@ fn grants<'t>(
     command.interpreter = Reader::text(section, "interpreters").is_some();
 }
 
-fn overlaps_writable(workspace: Option<&Workspace>, path: &PathBuf) -> bool {
+fn overlaps_writable(workspace: Option<&Workspace>, path: &Path) -> bool {
     let around = |workspace: &Workspace| {
         workspace.write && path.canonicalize().is_ok_and(|real| workspace.path.starts_with(real))
     };

@@ -2,7 +2,7 @@
 //!
 //! Pure. Called by `cli/check`, `cli/serve` and `doctor`.
 
-use super::{Config, hooks};
+use super::{Config, Sink, hooks};
 
 impl Config {
     /// Settings that take a layer away. Each is said at start-up and stamped into records.
@@ -27,6 +27,19 @@ impl Config {
                  kernel confines it",
                 command.name
             ));
+        }
+        let own = self.commands.values().flat_map(|command| &command.read);
+        for path in self.sandbox.read.iter().chain(own) {
+            if path.parent().is_none() {
+                found.push("read = [\"/\"]: commands read every file that the server's user can read".into());
+            } else if self
+                .audit
+                .sinks
+                .iter()
+                .any(|sink| matches!(sink, Sink::File(file) if file.starts_with(path)))
+            {
+                found.push(format!("commands can read the audit file: it lies below {}", path.display()));
+            }
         }
         found
     }

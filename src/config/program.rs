@@ -72,12 +72,8 @@ impl Programs {
     /// Finds `name`; `None` when there is no program to run under it.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<Program>> {
-        match self.lookup(name) {
-            Ok(program) => Some(program),
-            Err(
-                Absent::NotFound(_) | Absent::NotExecutable(_) | Absent::Writable(_) | Absent::Relative(_),
-            ) => None,
-        }
+        // Refusing is what every reason comes to; `lookup` says which it is.
+        self.lookup(name).ok()
     }
 
     /// Finds `name`, or says why not. Answers of both kinds are remembered, so that a file that

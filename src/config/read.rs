@@ -43,11 +43,20 @@ pub(super) struct Section<'t> {
     pub(super) at: usize,
     schema: &'static str,
     items: Vec<(&'static str, Item<'t>)>,
+    /// Keys that are there with a value of the wrong type.
+    faulty: Vec<&'static str>,
+    /// The table itself has the wrong type.
+    broken: bool,
 }
 
 impl<'t> Section<'t> {
     pub(super) fn get(&self, name: &str) -> Option<&Item<'t>> {
         self.items.iter().find(|(known, _)| *known == name).map(|(_, item)| item)
+    }
+
+    /// Whether the key was written at all, even wrongly: then "is required" would mislead.
+    pub(super) fn is_written(&self, name: &str) -> bool {
+        self.broken || self.faulty.contains(&name) || self.get(name).is_some()
     }
 
     /// Dotted key of a key in it, whether it is there or not.
@@ -112,7 +121,7 @@ impl<'t> Reader<'t> {
         at: usize,
         table: &'t DeTable<'t>,
     ) -> Section<'t> {
-        let mut section = Section { key: key.to_owned(), at, schema, items: Vec::new() };
+        let mut section = Section { key: key.to_owned(), at, schema, ..Section::default() };
         for (name, value) in table {
             let full = dotted(key, name.get_ref());
             let Some(known) = keys::find(schema, name.get_ref()) else {
@@ -122,6 +131,8 @@ impl<'t> Reader<'t> {
             let item = Item { key: full, at: value.span().start, value: value.get_ref() };
             if self.has_type(&item, known.kind) {
                 section.items.push((known.name, item));
+            } else {
+                section.faulty.push(known.name);
             }
         }
         section
@@ -211,7 +222,8 @@ impl<'t> Reader<'t> {
                 self.section(schema, key, *at, table)
             }
             (Some(Kind::Section(schema)), _) => {
-                Section { key: parent.key_of(name), schema, ..Section::default() }
+                let broken = parent.is_written(name);
+                Section { key: parent.key_of(name), schema, broken, ..Section::default() }
             }
             _ => Section::default(),
         }
@@ -312,7 +324,8 @@ impl<'t> Reader<'t> {
             Ok(number) => number,
             Err(what) => {
                 self.problem(item.at, &item.key, what);
-                self.default(key)
+                // The load fails anyway; this only keeps later checks from complaining as well.
+                super::values::number(key.kind, key.default).unwrap_or(0)
             }
         }
     }

@@ -21,7 +21,7 @@ const LIBRARIES: &str = "@libraries";
 pub(super) fn version<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) {
     if root.get("version").is_some() {
         loader.reader.number(root, "version");
-    } else {
+    } else if !root.is_written("version") {
         loader.reader.absent("version", "is required: write version = 1");
     }
 }
@@ -36,19 +36,17 @@ pub(super) fn workspace<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> 
     let written = Reader::text(&section, "path");
     let key = section.key_of("path");
     let at = written.as_ref().map_or(section.at, |word| word.at);
-    let path = match (&loader.options.workspace, &written) {
+    let absolute = written.as_ref().map(|word| values::absolute(&word.text));
+    let path = match (&loader.options.workspace, absolute) {
+        (_, Some(Err(what))) => {
+            loader.reader.problem(at, &key, what);
+            return None;
+        }
         (Some(path), _) => path.clone(),
-        (None, Some(word)) => match values::absolute(&word.text) {
-            Ok(path) => path,
-            Err(what) => {
-                loader.reader.problem(at, &key, what);
-                return None;
-            }
-        },
+        (None, Some(Ok(path))) => path,
         (None, None) if loader.is_builtin() => PathBuf::from("."),
         (None, None) => {
-            // A path of the wrong type was reported already.
-            if section.key == key || !section_has_fault(loader) {
+            if !section.is_written("path") {
                 loader.reader.absent(&key, "is required: an absolute path, or --workspace DIR");
             }
             return None;
@@ -76,10 +74,6 @@ pub(super) fn workspace<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> 
         loader.reader.problem(section.at, &section.key_of("write"), what);
     }
     Some(opened)
-}
-
-fn section_has_fault(loader: &Loader<'_, '_>) -> bool {
-    !loader.reader.is_clean()
 }
 
 pub(super) fn environment<'t>(
@@ -288,23 +282,26 @@ pub(super) fn audit<'t>(
 ) -> AuditConfig {
     let section = loader.reader.subsection(root, "audit");
     let mut sinks = Vec::new();
+    let rows = loader.reader.rows(&section, "sinks");
+    let at = section.get("sinks").map_or(section.at, |item| item.at);
+    if rows.as_ref().is_some_and(Vec::is_empty) {
+        loader.reader.problem(at, &section.key_of("sinks"), "is empty: nothing may go unrecorded");
+    }
+    let replaced = loader.options.audit_file.is_some();
+    for row in rows.iter().flatten() {
+        // Faults of a sink that is replaced are still faults; where it lies no longer matters.
+        add_row(loader, &mut sinks, row, workspace.filter(|_| !replaced));
+    }
     if let Some(path) = &loader.options.audit_file {
+        sinks.clear();
         match std::path::absolute(path) {
-            Ok(path) => add_file(loader, &mut sinks, &path, section.at, "--audit", workspace),
+            Ok(path) => add_file(loader, &mut sinks, &path, at, "--audit", workspace),
             Err(error) => loader.reader.absent("--audit", format!("{}: {error}", path.display())),
         }
-    } else if let Some(rows) = loader.reader.rows(&section, "sinks") {
-        let at = section.get("sinks").map_or(section.at, |item| item.at);
-        if rows.is_empty() {
-            loader.reader.problem(at, &section.key_of("sinks"), "is empty: nothing may go unrecorded");
-        }
-        for row in rows {
-            add_row(loader, &mut sinks, &row, workspace);
-        }
-    } else if section.get("sinks").is_none() {
+    } else if !section.is_written("sinks") {
         let key = section.key_of("sinks");
         match default_file(|name| std::env::var_os(name)) {
-            Ok(path) => add_file(loader, &mut sinks, &path, section.at, &key, workspace),
+            Ok(path) => add_file(loader, &mut sinks, &path, at, &key, workspace),
             Err(what) => loader.reader.absent(&key, what),
         }
     }
@@ -337,6 +334,7 @@ fn add_row<'t>(
         (Some("stderr"), Some(word)) => {
             loader.reader.problem(word.at, &word.key, "is of no use with kind = \"stderr\"");
         }
+        _ if row.is_written("kind") => {}
         _ => loader.reader.problem(row.at, &row.key_of("kind"), "is required: \"file\" or \"stderr\""),
     }
 }

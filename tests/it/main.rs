@@ -14,6 +14,7 @@
 mod dependencies;
 mod house;
 mod mcp_protocol;
+mod policy_file;
 mod probe_gate;
 mod scan;
 mod verdict;
