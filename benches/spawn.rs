@@ -3,17 +3,27 @@
 //!
 //! `cargo bench --bench spawn [-- ROUNDS]`; figures mean something on a quiet machine only.
 #![allow(clippy::disallowed_methods, reason = "the bare spawn is what we compare with")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run must say why and stop")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a benchmark that cannot run must say why and stop"
+)]
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cofferdam::appliance::{Appliance, Call, Outcome};
 use cofferdam::config::{Config, LoadOptions, Source};
-use cofferdam::policy::Request;
+use cofferdam::launch::{Launcher, Prepared};
+use cofferdam::policy::{Authorized, Policy, Request, Target, Verdict};
 use cofferdam::run::Exit;
+use cofferdam::sandbox::profile::Profile;
+use cofferdam::sandbox::rlimits;
 use tokio_util::sync::CancellationToken;
 
 /// Rounds that are run and not counted.
@@ -27,11 +37,15 @@ fn main() {
     let lab = tempfile::Builder::new().prefix("cofferdam-bench").tempdir().expect("temporary directory");
     open_to_all(lab.path());
     let program = static_true(lab.path());
-    let appliance = appliance(lab.path(), &program);
+    let road = Road::new(lab.path(), &program);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("async runtime");
-    let mut samples: [(&str, Vec<Duration>); 4] =
-        [("posix_spawn", vec![]), ("confined", vec![]), ("confined, 500 MB heap", vec![]), ("audited call", vec![])];
+    let mut samples: [(&str, Vec<Duration>); 4] = [
+        ("posix_spawn", vec![]),
+        ("confined", vec![]),
+        ("confined, 500 MB heap", vec![]),
+        ("audited call", vec![]),
+    ];
     let mut heap: Vec<u8> = Vec::new();
     for large in [false, true] {
         if large {
@@ -41,9 +55,9 @@ fn main() {
         for round in 0..rounds + WARM_UP {
             let bare = if large { None } else { Some(bare(&program)) };
             std::thread::sleep(PAUSE);
-            let confined = runtime.block_on(confined(&appliance, &program));
+            let confined = runtime.block_on(road.confined());
             std::thread::sleep(PAUSE);
-            let call = if large { None } else { Some(runtime.block_on(call(&appliance, &program))) };
+            let call = if large { None } else { Some(runtime.block_on(road.call())) };
             std::thread::sleep(PAUSE);
             if round >= WARM_UP {
                 samples[0].1.extend(bare);
@@ -59,7 +73,11 @@ fn main() {
         let p50 = median(times);
         let p90 = times[times.len() * 9 / 10];
         let ratio = p50.as_secs_f64() / base.as_secs_f64();
-        println!("{name:<24} {:>10.1} {:>10.1} {ratio:>7.2}", p50.as_secs_f64() * 1e6, p90.as_secs_f64() * 1e6);
+        println!(
+            "{name:<24} {:>10.1} {:>10.1} {ratio:>7.2}",
+            p50.as_secs_f64() * 1e6,
+            p90.as_secs_f64() * 1e6
+        );
     }
 }
 
@@ -82,46 +100,79 @@ fn open_to_all(dir: &Path) {
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).expect("mode of the lab");
 }
 
-fn appliance(lab: &Path, program: &Path) -> Appliance {
-    let workspace = lab.join("ws");
-    std::fs::create_dir(&workspace).expect("workspace");
-    let text = format!(
-        "version = 1\nallow = [\"{}\"]\n[workspace]\npath = \"{}\"\n[audit]\nsinks = [{{ kind = \"file\", path = \"{}\" }}]\n",
-        program.display(),
-        workspace.display(),
-        lab.join("audit/audit.jsonl").display(),
-    );
-    let config = Config::from_str(&text, Source::Builtin, &LoadOptions::default()).expect("policy");
-    Appliance::start(config).expect("appliance")
+/// The launcher by itself, and the whole appliance, over one policy.
+struct Road {
+    policy: Policy,
+    launcher: Launcher,
+    prepared: Prepared,
+    appliance: Appliance,
+    request: Request,
+}
+
+impl Road {
+    fn new(lab: &Path, program: &Path) -> Self {
+        let workspace = lab.join("ws");
+        std::fs::create_dir(&workspace).expect("workspace");
+        let text = format!(
+            "version = 1\nallow = [\"{}\"]\n[workspace]\npath = \"{}\"\n[audit]\nsinks = [{{ kind = \"file\", path = \"{}\" }}]\n",
+            program.display(),
+            workspace.display(),
+            lab.join("audit/audit.jsonl").display(),
+        );
+        let config = || Config::from_str(&text, Source::Builtin, &LoadOptions::default()).expect("policy");
+        let appliance = Appliance::start(config()).expect("appliance");
+        let config = Arc::new(config());
+        let launcher = cofferdam::launch::start(&config).expect("launcher");
+        let policy = Policy::new(Arc::clone(&config), &[]).expect("policy");
+        let argv = vec![program.as_os_str().as_encoded_bytes().to_vec()];
+        let request = Request { argv, ..Request::default() };
+        let plan = judge(&policy, &request);
+        let Target::Found(file) = plan.target() else { panic!("the program is not there") };
+        let profile = Profile::compile(&config, plan.command(), file).expect("profile");
+        let digest = profile.digest().expect("digest");
+        let prepared = Prepared { profile: Arc::new(profile), digest };
+        Self { policy, launcher, prepared, appliance, request }
+    }
+
+    /// Verdict, hand-over to a warm stub, exec, exit, tree kill, report: no audit, no capture.
+    async fn confined(&self) -> Duration {
+        let null = || {
+            OwnedFd::from(std::fs::File::options().read(true).write(true).open("/dev/null").expect("null"))
+        };
+        let stdio = [null(), null(), null()];
+        let start = Instant::now();
+        let plan = judge(&self.policy, &self.request);
+        let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
+        let running = self.launcher.run(&plan, &self.prepared, limits, stdio).await.expect("start");
+        let ended = running.ended().await.expect("end");
+        let took = start.elapsed();
+        assert_eq!((ended.code, ended.left), (Some(0), 0));
+        took
+    }
+
+    /// Everything a caller pays for: verdict, durable start record, run, capture, end record.
+    async fn call(&self) -> Duration {
+        let request = self.request.clone();
+        let start = Instant::now();
+        let outcome = self.appliance.run(Call { request, ..Call::default() }, CancellationToken::new()).await;
+        let took = start.elapsed();
+        assert!(matches!(&outcome, Outcome::Ran(report) if report.exit == Exit::Code(0)), "{outcome:?}");
+        took
+    }
+}
+
+fn judge(policy: &Policy, request: &Request) -> Authorized {
+    match policy.judge(request, policy.config().workspace.resolve(None)) {
+        Verdict::Allow(plan) => *plan,
+        Verdict::Deny(denial) => panic!("{denial:?}"),
+    }
 }
 
 fn bare(program: &Path) -> Duration {
     let start = Instant::now();
     // std uses posix_spawn where nothing forbids it.
-    let status = Command::new(program).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status =
+        Command::new(program).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(status.expect("bare spawn").success());
     start.elapsed()
-}
-
-/// Hand-over to a warm stub, exec, exit, tree kill, report: no audit, no capture.
-async fn confined(appliance: &Appliance, program: &Path) -> Duration {
-    let plan = appliance.judge_for_bench(program);
-    let null = || OwnedFd::from(std::fs::File::options().read(true).write(true).open("/dev/null").expect("null"));
-    let stdio = [null(), null(), null()];
-    let start = Instant::now();
-    let ended = appliance.launch_for_bench(&plan, stdio).await.expect("confined run");
-    let took = start.elapsed();
-    assert_eq!((ended.code, ended.left), (Some(0), 0));
-    took
-}
-
-/// Everything a caller pays for: verdict, durable start record, run, capture, end record.
-async fn call(appliance: &Appliance, program: &Path) -> Duration {
-    let argv = vec![program.as_os_str().as_encoded_bytes().to_vec()];
-    let request = Request { argv, ..Request::default() };
-    let start = Instant::now();
-    let outcome = appliance.run(Call { request, ..Call::default() }, CancellationToken::new()).await;
-    let took = start.elapsed();
-    assert!(matches!(&outcome, Outcome::Ran(report) if report.exit == Exit::Code(0)), "{outcome:?}");
-    took
 }
