@@ -4,34 +4,45 @@
 //! and the allow-list entry. Called by `explain` only.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use crate::config::{Command, Limits};
 use crate::policy::Policy;
+use crate::sandbox::profile::Profile;
 
-/// The profile of `command` under `policy`.
+/// The profile of `command` under `policy`, exactly as the kernel gets it. For a program that is not
+/// installed, or whose files cannot be read, the policy's own words stand in and say so.
 pub(super) fn of(policy: &Policy, command: &Command) -> Value {
     let config = policy.config();
-    let workspace = shown(&config.workspace.path);
-    let mut read = vec![workspace.clone()];
-    if config.sandbox.libraries {
-        read.push(Value::from("@libraries"));
-    }
-    read.extend(config.sandbox.read.iter().chain(&command.read).map(|path| shown(path)));
-    let program = command.program.as_ref().map(|program| shown(&program.real));
-    let execute = program.iter().cloned().chain(command.execute.iter().map(|path| shown(path)));
-    json!({
-        "program": program,
+    let compiled = command.program.as_ref().map(|program| Profile::compile(config, command, program));
+    let list = |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect::<Vec<_>>();
+    let (read, write, execute, note) = match compiled {
+        Some(Ok(profile)) => {
+            let workspace = shown(&profile.workspace);
+            let read = std::iter::once(workspace.clone()).chain(list(&profile.read)).collect::<Vec<_>>();
+            let own = profile.workspace_write.then_some(workspace);
+            let write = own.into_iter().chain(list(&profile.write)).chain([Value::from("(scratch)")]);
+            (read, write.collect::<Vec<_>>(), list(&profile.execute), None)
+        }
+        Some(Err(error)) => (vec![], vec![], vec![], Some(error.to_string())),
+        None => (vec![], vec![], list(&command.execute), Some("the program is not installed".to_owned())),
+    };
+    let mut object = json!({
+        "program": command.program.as_ref().map(|program| shown(&program.real)),
         "read": read,
-        "write": if config.workspace.write { vec![workspace] } else { Vec::new() },
-        "execute": execute.collect::<Vec<_>>(),
+        "write": write,
+        "execute": execute,
         "network": config.sandbox.network.iter().map(|port| format!("tcp:{port}")).collect::<Vec<_>>(),
         "environment": policy.environment_names(command),
         "limits": limits(&config.limits),
-    })
+    });
+    if let (Some(note), Value::Object(map)) = (note, &mut object) {
+        map.insert("note".to_owned(), Value::from(note));
+    }
+    object
 }
 
 fn limits(limits: &Limits) -> Value {
