@@ -14,6 +14,7 @@
 mod dependencies;
 mod house;
 mod mcp_protocol;
+mod mcp_stdio;
 mod probe_gate;
 mod scan;
 mod verdict;
