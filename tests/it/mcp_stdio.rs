@@ -149,6 +149,20 @@ fn a_run_a_refusal_and_the_list_over_raw_lines() {
 }
 
 #[test]
+fn standard_input_has_three_states() {
+    let mut server = Server::opened();
+    for (arguments, expected) in [
+        (json!({"command": "cat"}), ""),
+        (json!({"command": "cat", "stdin": ""}), ""),
+        (json!({"command": "cat", "stdin": "a\u{0}b"}), "a\u{0}b"),
+    ] {
+        let run = server.call(arguments.clone());
+        let got = &run["structuredContent"];
+        assert_eq!((&got["exit"], &got["stdout"]), (&json!(0), &json!(expected)), "{arguments}: {run}");
+    }
+}
+
+#[test]
 fn the_list_of_tools_is_small() {
     let mut server = Server::opened();
     server.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
