@@ -99,5 +99,5 @@ fn log_to_stderr() {
 
 fn failed(error: &str) -> ExitCode {
     eprintln!("cofferdam: {error}");
-    ExitCode::from(125)
+    ExitCode::from(super::FAILED)
 }

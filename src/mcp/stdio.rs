@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::runner::Runner;
 use super::server::Server;
 use super::wire::Wire;
-use crate::appliance::Appliance;
 
 /// Longest wait for runs that were told to end. Their trees are killed at once; this bounds the
 /// collection of statuses and the writing of records.
@@ -55,10 +54,10 @@ pub enum ServeError {
 /// # Errors
 ///
 /// [`ServeError`] when signals cannot be caught or the protocol never gets going.
-pub async fn serve_stdio(appliance: Arc<Appliance>) -> Result<Ended, ServeError> {
+pub async fn serve_stdio<R: Runner>(runner: Arc<R>) -> Result<Ended, ServeError> {
     let signals = signals()?;
     let (reader, writer) = stdio_pipes();
-    serve(appliance, reader, writer, signals).await
+    serve(runner, reader, writer, signals).await
 }
 
 /// Serves one client on any pair of streams. `interrupt` ends it early, with the name of the cause.

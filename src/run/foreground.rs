@@ -81,8 +81,11 @@ pub async fn foreground(
     let stdout = pipe::Receiver::from_owned_fd(pipes.stdout)?;
     let stderr = pipe::Receiver::from_owned_fd(pipes.stderr)?;
     let writer = match stdin.filter(|bytes| !bytes.is_empty()) {
-        // A closed pipe: the command reads an end of file at once.
-        None => None,
+        // Closed now, not when this returns: the command reads an end of file at once.
+        None => {
+            drop(pipes.stdin);
+            None
+        }
         Some(bytes) => {
             let mut sender = pipe::Sender::from_owned_fd(pipes.stdin)?;
             // EPIPE only says that the command did not want the rest.

@@ -15,6 +15,7 @@ mod dependencies;
 mod house;
 mod mcp_protocol;
 mod policy_file;
+mod mcp_stdio;
 mod probe_gate;
 mod scan;
 mod verdict;
