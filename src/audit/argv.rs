@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use super::escape::{cap, is_risky, rendered, text_of};
+use super::escape::{bound, cap, is_risky, rendered, text_of};
 use super::redact::{self, Found};
 
 /// Most rendered bytes of one element: ECS indexes no longer ones.
@@ -21,8 +21,10 @@ const ITEMS: usize = 256;
 /// An argument vector on its way into a record.
 #[derive(Debug)]
 pub(super) struct Argv {
-    /// Redacted elements, whole.
+    /// Redacted elements.
     pub(super) clean: Vec<String>,
+    /// None was so long that it was cut before.
+    whole: bool,
     /// Real number of elements.
     pub(super) count: u64,
     /// Real size, a NUL an element included.
@@ -36,9 +38,12 @@ pub(super) struct Argv {
 impl Argv {
     pub(super) fn new(argv: &[Vec<u8>], key: &[u8; 32], found: &mut Found) -> Self {
         let texts: Vec<Cow<'_, str>> = argv.iter().map(|element| text_of(element)).collect();
+        let bounded: Vec<Cow<'_, str>> = texts.iter().map(|text| bound(text)).collect();
+        let whole = bounded.iter().zip(&texts).all(|(short, text)| short.len() == text.len());
         let risk = texts.iter().any(|text| matches!(text, Cow::Owned(_)) || text.chars().any(is_risky));
         Self {
-            clean: redact::argv(&texts, found),
+            clean: redact::argv(&bounded, found),
+            whole,
             count: argv.len() as u64,
             bytes: argv.iter().map(|element| element.len() as u64 + 1).sum(),
             hmac: hmac_of(argv, key),
@@ -51,7 +56,7 @@ impl Argv {
     pub(super) fn fit(&self, budget: usize) -> (Vec<Cow<'_, str>>, bool) {
         let element = ELEMENT.min(budget / 2);
         let short: Vec<Cow<'_, str>> = self.clean.iter().map(|text| cap(text, element)).collect();
-        let cut = short.iter().any(|text| matches!(text, Cow::Owned(_)));
+        let cut = !self.whole || short.iter().any(|text| matches!(text, Cow::Owned(_)));
         // Two quotes and a comma an element.
         let cost = |text: &Cow<'_, str>| rendered(text) + 3;
         let all: usize = short.iter().map(cost).sum();

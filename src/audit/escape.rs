@@ -97,6 +97,18 @@ pub(super) fn cap(text: &str, budget: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{head}…[+{dropped}B]…{tail}"))
 }
 
+/// Bounds the work on a string before it is redacted: far more than any field shows of it, so that
+/// a secret which this cut tears apart is not shown either.
+pub(super) fn bound(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 32 << 10;
+    if text.len() <= MOST {
+        return Cow::Borrowed(text);
+    }
+    let head = prefix(text, MOST / 4 * 3);
+    let tail = suffix(text, MOST / 4);
+    Cow::Owned(format!("{head}…[+{}B]…{tail}", text.len() - head.len() - tail.len()))
+}
+
 fn prefix(text: &str, budget: usize) -> &str {
     let mut used = 0;
     for (at, character) in text.char_indices() {

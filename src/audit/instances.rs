@@ -61,7 +61,7 @@ impl Instances {
             ..Others::default()
         };
         let size = self.file.metadata()?.len();
-        if size > MOST || size < SLOT_BYTES {
+        if !(SLOT_BYTES..=MOST).contains(&size) {
             return Ok(unknown);
         }
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];

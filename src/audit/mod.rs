@@ -122,9 +122,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.queue.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The last owner may be a run that the writer itself gives up.
         if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
             && thread.join().is_err()
         {
             tracing::error!("audit: the writer ended in a panic");
@@ -260,7 +258,7 @@ impl Audit {
     /// When the record could not be made durable: nothing may run.
     pub async fn run_start(&self, context: &Context, facts: &RunStart<'_>) -> Result<OpenRun, AuditError> {
         let (body, shared) = record::run_start(&self.0.site, context, facts);
-        let run = OpenRun::new(self.clone(), shared);
+        let run = OpenRun::new(Arc::clone(&self.0.queue), Arc::clone(&self.0.site), shared);
         self.send(body, |to| Reply::Start(Box::new(run), to)).await
     }
 
@@ -296,16 +294,6 @@ impl Audit {
             return Err(fail("too many records wait; try again later"));
         }
         answer.await.unwrap_or_else(|_| Err(fail("the writer is gone")))
-    }
-
-    /// Queues the end of a run that nobody ended.
-    fn abandoned(&self, shared: &record::Shared, start: u64, facts: &RunEnd) {
-        let body = record::run_end(&self.0.site, shared, facts);
-        // Ends are never refused by the queue.
-        if self.0.queue.push(Job { body: body.as_str().to_owned(), reply: Reply::End(start, None) }).is_err()
-        {
-            tracing::error!(run_id = shared.run_id, "audit: the end of a run was not queued");
-        }
     }
 }
 

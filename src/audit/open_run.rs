@@ -4,11 +4,13 @@
 //! cannot be copied, and is consumed by the end. Whoever drops it instead (a cancelled request, a
 //! panic) writes the end all the same: `lost`, with a code that says why. Made by `writer.rs`.
 
-use super::Audit;
-use super::facts::{Ending, RunEnd};
-use super::record::Shared;
+use std::sync::Arc;
 
-/// A started run that owes its end; see [`Audit::run_end`].
+use super::facts::{Ending, RunEnd};
+use super::record::{self, Shared, Site};
+use super::writer::{Job, Queue, Reply};
+
+/// A started run that owes its end; see [`Audit::run_end`](super::Audit::run_end).
 #[must_use = "a started run owes a terminal record: hand it to Audit::run_end"]
 #[derive(Debug)]
 pub struct OpenRun {
@@ -18,16 +20,29 @@ pub struct OpenRun {
 
 #[derive(Debug)]
 struct Owed {
-    audit: Audit,
+    // Not an `Audit`: the last of those waits for the writer, which may hold this value.
+    queue: Arc<Queue>,
+    site: Arc<Site>,
     shared: Shared,
     /// Offset of the start record.
     start: u64,
 }
 
+impl Owed {
+    fn end(&self, facts: &RunEnd) {
+        let body = record::run_end(&self.site, &self.shared, facts);
+        let job = Job { body: body.as_str().to_owned(), reply: Reply::End(self.start, None) };
+        // The queue takes ends however full it is.
+        if self.queue.push(job).is_err() {
+            tracing::error!(run_id = self.shared.run_id, "audit: the end of a run was not queued");
+        }
+    }
+}
+
 impl OpenRun {
-    pub(super) fn new(audit: Audit, shared: Shared) -> Self {
+    pub(super) fn new(queue: Arc<Queue>, site: Arc<Site>, shared: Shared) -> Self {
         let run_id = shared.run_id.clone();
-        Self { owed: Some(Owed { audit, shared, start: 0 }), run_id }
+        Self { owed: Some(Owed { queue, site, shared, start: 0 }), run_id }
     }
 
     /// Id shared by the two records of the run.
@@ -57,7 +72,7 @@ impl OpenRun {
                 error_text: Some("the start record was not durable, so nothing was started".to_owned()),
                 ..RunEnd::default()
             };
-            owed.audit.abandoned(&owed.shared, owed.start, &facts);
+            owed.end(&facts);
         }
     }
 }
@@ -71,7 +86,7 @@ impl Drop for OpenRun {
                 error_text: Some("the run was given up before its end was recorded".to_owned()),
                 ..RunEnd::default()
             };
-            owed.audit.abandoned(&owed.shared, owed.start, &facts);
+            owed.end(&facts);
         }
     }
 }

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use super::Context;
 use super::argv::{Argv, TOTAL};
 use super::chain::{ENVELOPE, MAX_LINE};
-use super::escape::{cap, push_json, text_of};
+use super::escape::{bound, cap, push_json, text_of};
 use super::facts::{
     Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, ServerStart, Stamps,
 };
@@ -83,7 +83,7 @@ impl Body {
 
     /// A string from outside: cleaned and cut.
     fn text(&mut self, name: &str, value: &str, budget: usize, found: &mut Found) {
-        let clean = redact::text(value, found);
+        let clean = redact::text(&bound(value), found);
         self.plain(name, &cap(&clean, budget));
     }
 
@@ -282,7 +282,8 @@ fn command(
         body.path("exe", exe, &mut found);
     }
     if !asked.env_names.is_empty() {
-        let names: Vec<String> = asked.env_names.iter().map(|name| redact::text(name, &mut found)).collect();
+        let names: Vec<String> =
+            asked.env_names.iter().map(|name| redact::text(&bound(name), &mut found)).collect();
         body.list_within("env_names", &names, 600, 128);
     }
     body.integer_if("stdin_bytes", asked.stdin_bytes);

@@ -65,6 +65,8 @@ impl Job {
 struct State {
     jobs: VecDeque<Job>,
     bytes: usize,
+    /// Records handed to the writer so far.
+    taken: u64,
     closing: bool,
 }
 
@@ -129,6 +131,7 @@ impl Queue {
         }
         let count = state.jobs.len().min(BATCH);
         let jobs: Vec<Job> = state.jobs.drain(..count).collect();
+        state.taken += count as u64;
         state.bytes = state.bytes.saturating_sub(jobs.iter().map(|job| job.body.len()).sum());
         Some(jobs)
     }

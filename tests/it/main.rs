@@ -11,6 +11,7 @@
     reason = "a failed expectation is what a test is for, in helper functions as well"
 )]
 
+mod audit;
 mod dependencies;
 mod house;
 mod mcp_protocol;

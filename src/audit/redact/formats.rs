@@ -24,7 +24,7 @@ pub(super) const FORMATS: &[Format] = &[
     format(
         "pem",
         &["PRIVATE KEY"],
-        r"(?s-u)-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|$)",
+        r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|$)",
     ),
     // Header and payload are base64url of `{"`; the signature may be absent.
     format("jwt", &["eyJ"], r"(?-u)\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"),

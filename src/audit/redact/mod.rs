@@ -54,24 +54,24 @@ macro_rules! pattern {
 // A header to the end of its line or quotation.
 pattern!(
     HEADERS,
-    r#"(?i-u)\b((?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?(?:[a-z0-9]+-){0,4}(?:token|key|secret|password|auth))(\s*:\s*)([^\r\n"']+)"#
+    r#"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?(?:[a-z0-9]+-){0,4}(?:token|key|secret|password|auth))(\s*:\s*)([^\r\n"']+)"#
 );
 // NAME=value, "name":"value", name: value, in text. What stands before must be a border, so that
 // `s/^token=.*//` is no assignment.
 pattern!(
     ASSIGNED,
-    r#"(?-u)(^|[\s&?;,{("'\[])([A-Za-z_][A-Za-z0-9_.-]*)(["']?\s*=\s*|["']\s*:\s*|:\s+)("[^"]*"|'[^']*'|[^\s"'&;,|})]+)"#
+    r#"(^|[\s&?;,{("'\[])([A-Za-z_][A-Za-z0-9_.-]*)(["']?\s*=\s*|["']\s*:\s*|:\s+)("[^"]*"|'[^']*'|[^\s"'&;,|})]+)"#
 );
 // --name value inside a longer text, such as the operand of `sh -c`.
-pattern!(OPTIONS, r#"(?-u)(^|[\s"'])--?([A-Za-z][A-Za-z0-9_-]*)([\s=]+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*)"#);
+pattern!(OPTIONS, r#"(^|[\s"'])--?([A-Za-z][A-Za-z0-9_-]*)([\s=]+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*)"#);
 // scheme://user:password@, the last @ before the path counts.
-pattern!(USERINFO, r#"(?-u)([A-Za-z][A-Za-z0-9+.-]*://)([^\s/@:"']*):([^\s/"']+)@"#);
+pattern!(USERINFO, r#"([A-Za-z][A-Za-z0-9+.-]*://)([^\s/@:"']*):([^\s/"']+)@"#);
 // scheme://token@: a long user name is a token.
-pattern!(USERTOKEN, r#"(?-u)([A-Za-z][A-Za-z0-9+.-]*://)([^\s/@:"']{20,})@"#);
+pattern!(USERTOKEN, r#"([A-Za-z][A-Za-z0-9+.-]*://)([^\s/@:"']{20,})@"#);
 // Query members that carry a secret under a harmless name.
 pattern!(
     MEMBERS,
-    r#"(?i-u)([?&;](?:key|code|sig|signature|auth|pass|sv_sig|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential))=)([^&\s"'#]+)"#
+    r#"(?i)([?&;](?:key|code|sig|signature|auth|pass|sv_sig|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential))=)([^&\s"'#]+)"#
 );
 
 /// Cleans a whole argument vector.
@@ -118,9 +118,9 @@ pub(super) fn text(input: &str, found: &mut Found) -> String {
     let mut out = Cow::Borrowed(input);
     if let Some((flag, value)) = input.split_once('=')
         && let Some(name) = option_name(flag)
-        && !harmless(kind(name), value)
     {
-        return format!("{flag}={}", found.note(MARKER));
+        let value = if harmless(kind(name), value) { text(value, found) } else { found.note(MARKER) };
+        return format!("{flag}={value}");
     }
     if input.contains("://") {
         replace(&mut out, &USERINFO, found, |parts, found| {

@@ -236,6 +236,9 @@ fn is_path(value: &str) -> bool {
         "/app/",
         "/secrets/",
         "file:",
+        "env:",
+        "id=",
+        "type=",
         "@/",
         "@./",
     ];
