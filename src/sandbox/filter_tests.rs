@@ -13,7 +13,7 @@ fn interpret(program: &[Insn], arch: u32, nr: u32, args: [u64; 6]) -> (u32, usiz
             4 => arch,
             _ => {
                 let index = ((offset - 16) / 8) as usize;
-                if (offset - 16) % 8 == 0 { args[index] as u32 } else { (args[index] >> 32) as u32 }
+                if (offset - 16).is_multiple_of(8) { args[index] as u32 } else { (args[index] >> 32) as u32 }
             }
         }
     };

@@ -8,6 +8,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use nix::unistd::Pid;
 
@@ -41,10 +42,9 @@ pub(crate) struct ChildPlan<'a> {
 
 /// The steps of the child, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
 pub(crate) enum Step {
     /// The process itself could not be made.
-    Clone = 1,
+    Clone,
     /// PR_SET_PDEATHSIG.
     ParentDeathSignal,
     /// Standard descriptors.
@@ -90,19 +90,33 @@ pub(crate) struct ChildError {
     pub(crate) errno: i32,
 }
 
-/// What parent and child share. Plain data: the child only reads the pointers and writes the error.
-struct Shared {
-    program: *const c_char,
-    argv: *const *const c_char,
-    env: *const *const c_char,
+/// What parent and child share. The child only reads, and stores where it stopped.
+struct Shared<'a> {
+    program: &'a CStr,
+    /// Null-terminated arrays of pointers into the plan's strings.
+    argv: &'a [*const c_char],
+    env: &'a [*const c_char],
     stdio: [RawFd; 3],
     cwd: RawFd,
-    limits: *const Limit,
-    limits_len: usize,
+    limits: &'a [Limit],
     ruleset: RawFd,
     mask: libc::sigset_t,
-    failed: Option<(Step, i32)>,
+    /// Index into [`STEPS`] plus one; 0 while nothing failed.
+    failed: AtomicUsize,
+    errno: AtomicI32,
 }
+
+/// The steps of the child, so that one can travel as a number.
+const STEPS: [Step; 8] = [
+    Step::ParentDeathSignal,
+    Step::Stdio,
+    Step::Chdir,
+    Step::Limits,
+    Step::CloseRange,
+    Step::Landlock,
+    Step::SignalMask,
+    Step::Execve,
+];
 
 /// Bytes of the child's stack. The child calls leaf functions of the C library only.
 const STACK: usize = 64 * 1024;
@@ -112,9 +126,8 @@ const STACK: usize = 64 * 1024;
 /// # Errors
 /// The step that failed and its errno; no process is left then.
 pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
-    let failed = |step, errno| ChildError { step, errno };
     if plan.stdio.iter().any(|fd| *fd < 3) {
-        return Err(failed(Step::Stdio, libc::EBADF));
+        return Err(ChildError { step: Step::Stdio, errno: libc::EBADF });
     }
     let pointers = |list: &[CString]| {
         list.iter().map(|s| s.as_ptr()).chain(std::iter::once(std::ptr::null())).collect::<Vec<_>>()
@@ -122,49 +135,49 @@ pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
     let (argv, env) = (pointers(plan.argv), pointers(plan.env));
     // SAFETY: `sigset_t` is plain data; all-zero is the empty set on Linux.
     let mask = unsafe { std::mem::zeroed() };
-    let mut shared = Shared {
-        program: plan.program.as_ptr(),
-        argv: argv.as_ptr(),
-        env: env.as_ptr(),
+    let shared = Shared {
+        program: plan.program,
+        argv: &argv,
+        env: &env,
         stdio: plan.stdio,
         cwd: plan.cwd,
-        limits: plan.limits.as_ptr(),
-        limits_len: plan.limits.len(),
+        limits: plan.limits,
         ruleset: plan.ruleset,
         mask,
-        failed: None,
+        failed: AtomicUsize::new(0),
+        errno: AtomicI32::new(0),
     };
     let mut stack = vec![0u128; STACK / 16];
+    let top = stack.as_mut_ptr_range().end.cast::<c_void>();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: one past the end of a live allocation, 16-byte aligned as the ABI wants; the stack grows
-    // down into it. CLONE_VFORK keeps this frame, `shared` and `stack` alive and this thread suspended
-    // until the child has executed or ended; the caller is single-threaded, so nobody else looks.
-    let pid = unsafe {
-        let top = stack.as_mut_ptr().add(stack.len());
-        libc::clone(child_main, top.cast::<c_void>(), flags, (&raw mut shared).cast::<c_void>())
-    };
+    let arg = (&raw const shared).cast_mut().cast::<c_void>();
+    // SAFETY: `top` is one past the end of a live allocation, 16-byte aligned as the ABI wants, and the
+    // stack grows down into it. CLONE_VFORK keeps this frame, `shared` and `stack` alive and this thread
+    // suspended until the child has executed or ended; the caller is single-threaded, so nobody else looks.
+    let pid = unsafe { libc::clone(child_main, top, flags, arg) };
     if pid < 0 {
-        return Err(failed(Step::Clone, nix::errno::Errno::last_raw()));
+        return Err(ChildError { step: Step::Clone, errno: nix::errno::Errno::last_raw() });
     }
-    // SAFETY: the child wrote through its pointer; a volatile read sees it.
-    match unsafe { std::ptr::read_volatile(&raw const shared.failed) } {
+    let failed = shared.failed.load(Ordering::SeqCst).checked_sub(1);
+    match failed.and_then(|index| STEPS.get(index)) {
         None => Ok(Pid::from_raw(pid)),
-        Some((step, errno)) => {
+        Some(step) => {
             // SAFETY: reaps exactly the child that has just ended; a null status is allowed.
             unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
-            Err(failed(step, errno))
+            Err(ChildError { step: *step, errno: shared.errno.load(Ordering::SeqCst) })
         }
     }
 }
 
 extern "C" fn child_main(arg: *mut c_void) -> c_int {
-    let shared = arg.cast::<Shared>();
-    // SAFETY: `arg` is the parent's `Shared`, alive and not touched by anyone else while the parent is
-    // suspended (see `spawn`). Every pointer in it came from live slices with a terminating null.
-    let failure = unsafe { steps(&*shared) };
-    let errno = nix::errno::Errno::last_raw();
-    // SAFETY: same memory; the parent reads it after this process has ended.
-    unsafe { std::ptr::write_volatile(&raw mut (*shared).failed, Some((failure, errno))) };
+    // SAFETY: `arg` is the `Shared` of `spawn`, alive and not touched by anyone else while the parent is
+    // suspended; what it borrows outlives the suspension.
+    let shared = unsafe { &*arg.cast::<Shared<'_>>() };
+    // SAFETY: the pointer arrays of `shared` end with a null and point to live strings.
+    let step = unsafe { steps(shared) };
+    shared.errno.store(nix::errno::Errno::last_raw(), Ordering::SeqCst);
+    let index = STEPS.iter().position(|known| *known == step).map_or(STEPS.len(), |index| index + 1);
+    shared.failed.store(index, Ordering::SeqCst);
     // SAFETY: ends this process only, without running destructors that belong to the parent.
     unsafe { libc::_exit(126) }
 }
@@ -172,8 +185,8 @@ extern "C" fn child_main(arg: *mut c_void) -> c_int {
 /// Runs the steps; returns only when one failed, with errno set by it.
 ///
 /// # Safety
-/// `s` must be the plan of a suspended parent, all its pointers valid.
-unsafe fn steps(s: &Shared) -> Step {
+/// The pointer arrays of `s` must end with a null and point to live NUL-terminated strings.
+unsafe fn steps(s: &Shared<'_>) -> Step {
     // SAFETY: integers only.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0 {
         return Step::ParentDeathSignal;
@@ -188,9 +201,7 @@ unsafe fn steps(s: &Shared) -> Step {
     if unsafe { libc::fchdir(s.cwd) } != 0 {
         return Step::Chdir;
     }
-    for index in 0..s.limits_len {
-        // SAFETY: `index` is below the length of the slice the pointer came from.
-        let limit = unsafe { *s.limits.add(index) };
+    for limit in s.limits {
         let value = libc::rlimit { rlim_cur: limit.value, rlim_max: limit.value };
         // SAFETY: `value` lives over the call.
         if unsafe { libc::setrlimit(limit.resource, &raw const value) } != 0 {
@@ -210,6 +221,6 @@ unsafe fn steps(s: &Shared) -> Step {
         return Step::SignalMask;
     }
     // SAFETY: NUL-terminated path and null-terminated pointer arrays, all alive.
-    unsafe { libc::execve(s.program, s.argv, s.env) };
+    unsafe { libc::execve(s.program.as_ptr(), s.argv.as_ptr(), s.env.as_ptr()) };
     Step::Execve
 }

@@ -306,7 +306,7 @@ async fn a_long_allow_list_is_cut_in_descriptions_and_whole_in_the_allowed_tool(
     let answer = client.call(2, "sh_allowed", json!({})).await;
     assert_eq!(text(&answer), names.join("\n"));
     assert_eq!(answer["result"]["structuredContent"], Value::Null);
-    assert_eq!(answer["result"]["isError"].as_bool().unwrap_or(false), false);
+    assert!(!answer["result"]["isError"].as_bool().unwrap_or(false));
 }
 
 #[tokio::test]
@@ -337,7 +337,7 @@ async fn a_command_that_is_not_there_is_no_error_of_the_tool() {
     let mut client = Client::start();
     client.legacy().await;
     let answer = client.call(1, "sh_run", json!({"command": "gone"})).await;
-    assert_eq!(answer["result"]["isError"].as_bool().unwrap_or(false), false);
+    assert!(!answer["result"]["isError"].as_bool().unwrap_or(false));
     assert_eq!(
         text(&answer),
         r#"{"exit":-1,"stderr":"Failed to spawn process gone: no such file or directory (error code -2)","stdout":"","timed-out":false}"#
@@ -450,10 +450,8 @@ async fn more_runs_than_the_policy_allows_are_told_to_wait() {
     let answer = client.call(3, "sh_run", json!({"command": "echo"})).await;
     assert_eq!(answer["result"]["isError"], true);
     assert!(text(&answer).starts_with("busy: 2 commands run already"), "{answer}");
-    assert_eq!(
-        client.call(4, "sh_allowed", json!({})).await["result"]["isError"].as_bool().unwrap_or(false),
-        false
-    );
+    let allowed = client.call(4, "sh_allowed", json!({})).await;
+    assert!(!allowed["result"]["isError"].as_bool().unwrap_or(false), "{allowed}");
 }
 
 #[tokio::test]
