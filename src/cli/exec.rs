@@ -32,7 +32,7 @@ const TIMED_OUT: u8 = 124;
 #[command(after_help = "\
 Examples:
   cofferdam exec -- git log --oneline -3
-  cofferdam exec --policy policy.toml -- rg -n TODO src
+  cofferdam exec --policy policy.toml -- rg -n 'fn main' src
   cofferdam exec --json -- du -sh .
   git diff | cofferdam exec --stdin -- wc -l
 

@@ -15,6 +15,7 @@ mod audit;
 mod dependencies;
 mod house;
 mod mcp_protocol;
+mod mcp_stand_in;
 mod mcp_stdio;
 mod policy_file;
 mod probe_gate;

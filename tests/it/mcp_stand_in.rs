@@ -1,0 +1,195 @@
+//! A stand-in for the appliance and a client of it over in-process pipes, for protocol tests.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cofferdam::appliance::{Call, NotStarted, Outcome, Report};
+use cofferdam::mcp::{Ended, Kit, Offer, Runner, ServeError, serve};
+use cofferdam::policy::{Denial, Reason, RuleKind};
+use cofferdam::run::{Captured, Exit};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Stands in for the appliance: a few names with a behaviour each.
+struct Fake {
+    calls: mpsc::UnboundedSender<Call>,
+    killed: Arc<AtomicUsize>,
+    names: Vec<String>,
+}
+
+impl Runner for Fake {
+    fn offer(&self) -> Offer {
+        Offer {
+            kits: vec![
+                Kit { prefix: "sh".to_owned(), names: self.names.clone() },
+                Kit { prefix: "git".to_owned(), names: vec!["git".to_owned()] },
+            ],
+            patterns: Vec::new(),
+            allow_any: false,
+            workspace: "/workspace".to_owned(),
+            write: false,
+            timeout: Duration::from_secs(30),
+            max_timeout: Duration::from_secs(300),
+            output_bytes: 1 << 20,
+            output_lines: 20_000,
+            stdin_bytes: 1 << 20,
+            jobs: 2,
+        }
+    }
+
+    fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send {
+        let name = String::from_utf8(call.request.argv[0].clone()).unwrap();
+        let arguments: Vec<String> =
+            call.request.argv.iter().skip(1).map(|word| String::from_utf8(word.clone()).unwrap()).collect();
+        self.calls.send(call).unwrap();
+        let killed = Arc::clone(&self.killed);
+        async move {
+            match name.as_str() {
+                "echo" => Outcome::Ran(Box::new(report(&format!("{}\n", arguments.join(" "))))),
+                "sleep" => {
+                    cancel.cancelled().await;
+                    killed.fetch_add(1, Ordering::SeqCst);
+                    let mut report = report("");
+                    report.exit = Exit::Signal(9);
+                    report.cancelled = true;
+                    Outcome::Ran(Box::new(report))
+                }
+                "panic" => panic!("inside of a call"),
+                "gone" => Outcome::NotStarted(NotStarted {
+                    name: "gone".to_owned(),
+                    run_id: String::new(),
+                    step: "resolve".to_owned(),
+                    errno: 2,
+                    message: String::new(),
+                }),
+                other => Outcome::Denied(Denial {
+                    rule: "allow".into(),
+                    kind: RuleKind::Allow,
+                    reason: Reason::CommandNotAllowed,
+                    message: format!("Command '{other}' is not allowlisted. Allowed: echo, sleep"),
+                }),
+            }
+        }
+    }
+}
+
+fn report(stdout: &str) -> Report {
+    let captured = |text: &str| Captured {
+        text: text.to_owned(),
+        dropped: None,
+        total_bytes: text.len() as u64,
+        invalid_bytes: 0,
+    };
+    Report {
+        run_id: String::new(),
+        exit: Exit::Code(0),
+        timed_out: false,
+        cancelled: false,
+        stdout: captured(stdout),
+        stderr: captured(""),
+        duration: Duration::ZERO,
+        killed: 0,
+        left: 0,
+        timeout: Duration::from_secs(30),
+        timeout_clamped: false,
+    }
+}
+
+/// A client that writes lines and reads lines.
+pub(crate) struct Client {
+    pub(crate) to: Option<DuplexStream>,
+    pub(crate) from: tokio::io::Lines<BufReader<DuplexStream>>,
+    pub(crate) calls: mpsc::UnboundedReceiver<Call>,
+    pub(crate) killed: Arc<AtomicUsize>,
+    pub(crate) interrupt: Option<oneshot::Sender<&'static str>>,
+    pub(crate) server: tokio::task::JoinHandle<Result<Ended, ServeError>>,
+}
+
+impl Client {
+    pub(crate) fn start() -> Self {
+        Self::with_names(vec!["echo".to_owned(), "gone".to_owned(), "sleep".to_owned()])
+    }
+
+    pub(crate) fn with_names(names: Vec<String>) -> Self {
+        let (calls_in, calls) = mpsc::unbounded_channel();
+        let killed = Arc::new(AtomicUsize::new(0));
+        let fake = Arc::new(Fake { calls: calls_in, killed: Arc::clone(&killed), names });
+        let (to, reader) = tokio::io::duplex(1 << 16);
+        let (writer, from) = tokio::io::duplex(1 << 16);
+        let (interrupt, interrupted) = oneshot::channel();
+        let server = tokio::spawn(serve(fake, reader, writer, async {
+            match interrupted.await {
+                Ok(name) => name,
+                Err(_) => std::future::pending().await,
+            }
+        }));
+        let from = BufReader::new(from).lines();
+        Self { to: Some(to), from, calls, killed, interrupt: Some(interrupt), server }
+    }
+
+    pub(crate) async fn write(&mut self, line: &[u8]) {
+        let to = self.to.as_mut().unwrap();
+        to.write_all(line).await.unwrap();
+        to.write_all(b"\n").await.unwrap();
+    }
+
+    pub(crate) async fn send(&mut self, message: Value) {
+        self.write(message.to_string().as_bytes()).await;
+    }
+
+    /// The next message: each line is one JSON-RPC object and nothing else.
+    pub(crate) async fn next(&mut self) -> Value {
+        let line = self.from.next_line().await.unwrap().expect("an answer, not the end of the stream");
+        let message: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(message["jsonrpc"], "2.0", "{line}");
+        message
+    }
+
+    pub(crate) async fn ask(&mut self, id: i64, method: &str, params: Value) -> Value {
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        let answer = self.next().await;
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    pub(crate) async fn legacy(&mut self) -> Value {
+        let answer = self
+            .ask(
+                0,
+                "initialize",
+                json!({"protocolVersion": "2025-11-25", "capabilities": {},
+                    "clientInfo": {"name": "test-client", "version": "9"}}),
+            )
+            .await;
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        answer
+    }
+
+    pub(crate) async fn call(&mut self, id: i64, tool: &str, arguments: Value) -> Value {
+        self.ask(id, "tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    pub(crate) async fn start_sleeper(&mut self, id: i64) {
+        let params = json!({"name": "sh_run", "arguments": {"command": "sleep"}});
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+        self.calls.recv().await.unwrap();
+    }
+}
+
+pub(crate) fn modern(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "modern-client", "version": "3"},
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    });
+    params
+}
+
+pub(crate) fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap()
+}
