@@ -90,7 +90,7 @@ pub(super) fn read(line: &[u8]) -> Result<Link, Fault> {
         .and_then(|rest| rest.strip_suffix(b"\"}"))
         .and_then(hash_of)
         .ok_or(Fault::Foreign)?;
-    let (chain, seq, prev) = frame(content).ok_or(Fault::Foreign)?;
+    let (chain, seq, prev) = frame(content)?;
     let mut hasher = Sha256::new();
     hasher.update(content);
     hasher.update(b"}");
@@ -100,30 +100,32 @@ pub(super) fn read(line: &[u8]) -> Result<Link, Fault> {
     Ok(Link { head: Head { chain, seq, hash: named }, prev })
 }
 
-fn frame(content: &[u8]) -> Option<([u8; 36], u64, [u8; 64])> {
-    let rest = content.strip_prefix(b"{\"schema_version\":1,\"chain_id\":\"")?;
-    let (chain, rest) = rest.split_at_checked(36)?;
-    let rest = rest.strip_prefix(b"\",\"seq\":")?;
+/// Chain, number and hash of the record before.
+fn frame(content: &[u8]) -> Result<([u8; 36], u64, [u8; 64]), Fault> {
+    let rest = after(content, b"{\"schema_version\":1,\"chain_id\":\"")?;
+    let (chain, rest) = rest.split_first_chunk::<36>().ok_or(Fault::Foreign)?;
+    let rest = after(rest, b"\",\"seq\":")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (seq, rest) = rest.split_at_checked(digits)?;
-    let seq = std::str::from_utf8(seq).ok()?.parse().ok()?;
-    let rest = rest.strip_prefix(b",\"prev_hash\":\"")?;
-    let (prev, rest) = rest.split_at_checked(64)?;
-    rest.strip_prefix(b"\"")?;
-    let is_uuid = chain.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
-    if !is_uuid {
-        return None;
+    let (seq, rest) = rest.split_at_checked(digits).ok_or(Fault::Foreign)?;
+    let seq = ascii(seq).parse().map_err(|_| Fault::Foreign)?;
+    let rest = after(rest, b",\"prev_hash\":\"")?;
+    let (prev, rest) = rest.split_at_checked(64).ok_or(Fault::Foreign)?;
+    after(rest, b"\"")?;
+    if chain.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-') {
+        Ok((*chain, seq, hash_of(prev).ok_or(Fault::Foreign)?))
+    } else {
+        Err(Fault::Foreign)
     }
-    Some((chain.try_into().ok()?, seq, hash_of(prev)?))
+}
+
+fn after<'a>(rest: &'a [u8], text: &[u8]) -> Result<&'a [u8], Fault> {
+    rest.strip_prefix(text).ok_or(Fault::Foreign)
 }
 
 /// 64 lower-case hex digits, or nothing.
 pub(super) fn hash_of(digits: &[u8]) -> Option<[u8; 64]> {
-    if digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-        digits.try_into().ok()
-    } else {
-        None
-    }
+    let (hash, []) = digits.split_first_chunk::<64>()? else { return None };
+    hash.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).then_some(*hash)
 }
 
 fn hex(hasher: Sha256) -> [u8; 64] {
@@ -136,7 +138,7 @@ fn hex(hasher: Sha256) -> [u8; 64] {
     out
 }
 
-/// Text of a chain id or hash, which are ASCII by construction.
+/// Bytes of ours as text; what is no text becomes one that fits nowhere.
 pub(super) fn ascii(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or("?")
 }

@@ -135,8 +135,9 @@ fn blank() -> Vec<u8> {
 }
 
 fn parse(slot: &[u8]) -> Option<(&str, u64)> {
-    let (instance, from) = std::str::from_utf8(slot).ok()?.trim_end().split_once(' ')?;
-    Some((instance, from.parse().ok()?))
+    let (instance, from) = super::chain::ascii(slot).trim_end().split_once(' ')?;
+    // A line that cannot be read is a place to use; its runs are found by the next reader of the end.
+    if let Ok(from) = from.parse() { Some((instance, from)) } else { None }
 }
 
 #[cfg(test)]

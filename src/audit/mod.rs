@@ -9,6 +9,7 @@
 //! cutting off the newest records shows only against a head that was kept elsewhere.
 
 mod argv;
+mod body;
 mod chain;
 mod copies;
 mod escape;
@@ -44,8 +45,8 @@ pub use facts::{
 };
 pub use open_run::OpenRun;
 
+use body::{Body, Site};
 use copies::{Copies, StderrMedium};
-use record::{Body, Site};
 use store::{FileStore, Medium};
 use writer::{Answer, Job, Queue, Reply, Writer};
 

@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use super::body::Site;
 use super::facts::{Ending, RunEnd};
-use super::record::{self, Shared, Site};
+use super::record::{self, Shared};
 use super::writer::{Job, Queue, Reply};
 
 /// A started run that owes its end; see [`Audit::run_end`](super::Audit::run_end).

@@ -4,211 +4,22 @@
 //! escape here, before it is hashed; `message` is made of the cleaned fields only. A body plus its
 //! frame never exceeds [`MAX_LINE`]. Pure, but for the clock. Called by `mod.rs` and `recover.rs`.
 
-use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 use super::Context;
 use super::argv::{Argv, TOTAL};
+use super::body::{Body, Level, Site};
 use super::chain::{ENVELOPE, MAX_LINE};
-use super::escape::{bound, cap, push_json, text_of};
-use super::facts::{
-    Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, ServerStart, Stamps,
-};
+use super::escape::{bound, cap};
+use super::facts::{Ending, PolicyLoad, RunDenied, RunEnd, RunStart, ServerStart, Stamps};
 use super::redact::{self, Found};
 
 /// Kept free for what a `run.end` says beyond its `run.start`.
 const RESERVE: usize = 1_300;
-/// Integers in records stay exact in JavaScript and in doubles.
-const MAX_INTEGER: u64 = (1 << 53) - 1;
-
-/// Severity.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Level {
-    Info,
-    Warning,
-    Error,
-}
-
-/// What every record of this process says.
-#[derive(Debug, Clone)]
-pub(super) struct Site {
-    pub(super) hostname: String,
-    pub(super) instance: String,
-    pub(super) key: [u8; 32],
-    pub(super) origin: Origin,
-}
-
-/// Members of a record, each with a comma before it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Body(String);
-
-impl Body {
-    /// Starts a record.
-    pub(super) fn new(site: &Site, level: Level, event: &str) -> Self {
-        let level = match level {
-            Level::Info => "info",
-            Level::Warning => "warning",
-            Level::Error => "error",
-        };
-        let mut body = Self(String::with_capacity(1_536));
-        body.plain("timestamp", &humantime::format_rfc3339_micros(SystemTime::now()).to_string());
-        body.plain("level", level);
-        body.plain("product", "cofferdam");
-        body.plain("hostname", &cap(&site.hostname, 255));
-        body.plain("server_version", env!("CARGO_PKG_VERSION"));
-        body.plain("instance_id", &site.instance);
-        body.plain("event_type", event);
-        body
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    fn name(&mut self, name: &str) {
-        self.0.push_str(",\"");
-        self.0.push_str(name);
-        self.0.push_str("\":");
-    }
-
-    /// A string of our own making.
-    pub(super) fn plain(&mut self, name: &str, value: &str) {
-        self.name(name);
-        push_json(&mut self.0, value);
-    }
-
-    /// A string from outside: cleaned and cut.
-    fn text(&mut self, name: &str, value: &str, budget: usize, found: &mut Found) {
-        let clean = redact::text(&bound(value), found);
-        self.plain(name, &cap(&clean, budget));
-    }
-
-    fn text_if(&mut self, name: &str, value: Option<&str>, budget: usize, found: &mut Found) {
-        if let Some(value) = value {
-            self.text(name, value, budget, found);
-        }
-    }
-
-    fn path(&mut self, name: &str, path: &Path, found: &mut Found) {
-        self.text(name, &text_of(path.as_os_str().as_encoded_bytes()), 700, found);
-    }
-
-    /// A digest, dropped where it does not have the form of one.
-    fn digest(&mut self, name: &str, value: Option<&str>) {
-        let form = |text: &&str| {
-            text.strip_prefix("sha256:").is_some_and(|hex| super::chain::hash_of(hex.as_bytes()).is_some())
-        };
-        if let Some(value) = value.filter(form) {
-            self.plain(name, value);
-        }
-    }
-
-    pub(super) fn integer(&mut self, name: &str, value: u64) {
-        self.name(name);
-        let _ = write!(self.0, "{}", value.min(MAX_INTEGER));
-    }
-
-    fn integer_if(&mut self, name: &str, value: Option<u64>) {
-        if let Some(value) = value {
-            self.integer(name, value);
-        }
-    }
-
-    fn millis(&mut self, name: &str, value: Duration) {
-        self.integer(name, u64::try_from(value.as_millis()).unwrap_or(MAX_INTEGER));
-    }
-
-    fn flag(&mut self, name: &str, value: bool) {
-        self.name(name);
-        self.0.push_str(if value { "true" } else { "false" });
-    }
-
-    fn flag_if(&mut self, name: &str, value: bool) {
-        if value {
-            self.flag(name, true);
-        }
-    }
-
-    pub(super) fn list<T: AsRef<str>>(&mut self, name: &str, items: impl IntoIterator<Item = T>) {
-        self.name(name);
-        self.0.push('[');
-        for (position, item) in items.into_iter().enumerate() {
-            if position > 0 {
-                self.0.push(',');
-            }
-            push_json(&mut self.0, item.as_ref());
-        }
-        self.0.push(']');
-    }
-
-    /// As many items as fit, then one that counts the rest.
-    fn list_within(&mut self, name: &str, items: &[String], budget: usize, each: usize) {
-        let mut kept: Vec<String> = Vec::new();
-        let mut used = 0;
-        for item in items {
-            let item = cap(item, each).into_owned();
-            used += super::escape::rendered(&item) + 3;
-            if used > budget || kept.len() == 63 {
-                kept.push(format!("…[+{}]", items.len() - kept.len()));
-                break;
-            }
-            kept.push(item);
-        }
-        self.list(name, kept);
-    }
-
-    pub(super) fn message(&mut self, message: &str) {
-        self.plain("message", &cap(message, 256));
-    }
-
-    fn raw(&mut self, members: &str) {
-        self.0.push_str(members);
-    }
-
-    /// Further members of a value of another record of ours; only flat ones.
-    pub(super) fn copied(&mut self, name: &str, value: &serde_json::Value) {
-        match value {
-            serde_json::Value::String(text) => self.plain(name, text),
-            serde_json::Value::Bool(flag) => self.flag(name, *flag),
-            serde_json::Value::Number(number) => self.integer_if(name, number.as_u64()),
-            serde_json::Value::Array(items) => self.list(name, items.iter().filter_map(|item| item.as_str())),
-            serde_json::Value::Null | serde_json::Value::Object(_) => {}
-        }
-    }
-
-    fn stamps(&mut self, stamps: Stamps) {
-        self.flag_if("argument_rules_off", stamps.argument_rules_off);
-        self.flag_if("allow_any", stamps.allow_any);
-        self.flag_if("interpreter", stamps.interpreter);
-        self.flag_if("timeout_clamped", stamps.timeout_clamped);
-    }
-
-    fn limits(&mut self, limits: &LimitFacts) {
-        self.millis("timeout_ms", limits.timeout);
-        self.integer("output_limit_bytes", limits.output_bytes);
-        self.integer_if("mem_limit_bytes", limits.memory_bytes);
-        if let Some(cpu) = limits.cpu {
-            self.millis("cpu_limit_ms", cpu);
-        }
-        self.integer_if("pids_limit", limits.processes);
-    }
-
-    fn sandbox(&mut self, facts: &SandboxFacts) {
-        self.digest("sandbox_digest", facts.digest.as_deref());
-        self.integer_if("landlock_abi", facts.landlock_abi.map(u64::from));
-        self.plain("landlock_net", if facts.network_denied { "deny" } else { "restricted" });
-        self.plain("seccomp", if facts.seccomp { "filter" } else { "off" });
-        self.digest("seccomp_digest", facts.seccomp_digest.as_deref());
-        self.flag("no_new_privs", facts.no_new_privs);
-        self.plain("caps", &format!("{:016x}", facts.caps));
-        self.integer("uid", facts.uid.into());
-        self.integer("gid", facts.gid.into());
-    }
-}
 
 /// A run's fields that its end repeats, and how people call it.
 #[derive(Debug)]
@@ -292,7 +103,7 @@ fn command(
         body.list("redactions", found.rules.iter().take(32));
         body.integer("redaction_count", found.count);
     }
-    let used = ENVELOPE + body.0.len() + others + RESERVE;
+    let used = ENVELOPE + body.len() + others + RESERVE;
     let (shown, cut) = argv.fit(TOTAL.min(MAX_LINE.saturating_sub(used)));
     body.list("argv", shown);
     body.flag_if("argv_truncated", cut);
@@ -320,13 +131,13 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
         stdin_bytes: facts.stdin_bytes,
         stamps: facts.stamps,
     };
-    let others = body.0.len() + rest.0.len() + walls.0.len();
+    let others = body.len() + rest.len() + walls.len();
     let (mut members, cmd) = command(site, context, &run_id, &asked, others);
     members.raw(walls.as_str());
     body.raw(members.as_str());
     body.raw(rest.as_str());
     body.message(&format!("started {cmd}"));
-    (body, Shared { run_id, members: members.0, cmd, sandbox: facts.sandbox.state.as_str() })
+    (body, Shared { run_id, members: members.into_text(), cmd, sandbox: facts.sandbox.state.as_str() })
 }
 
 /// `run.denied`.
@@ -348,7 +159,7 @@ pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) 
         stdin_bytes: facts.stdin_bytes,
         stamps: facts.stamps,
     };
-    let (members, cmd) = command(site, context, &run_id, &asked, body.0.len() + rest.0.len());
+    let (members, cmd) = command(site, context, &run_id, &asked, body.len() + rest.len());
     body.raw(members.as_str());
     body.raw(rest.as_str());
     body.message(&format!("denied {cmd}: {}", facts.reason));

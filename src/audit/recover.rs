@@ -10,9 +10,9 @@ use std::os::unix::fs::FileExt;
 
 use serde_json::{Map, Value};
 
-use super::chain::{self, Head};
+use super::body::{Body, Level, Site};
+use super::chain::{self, Head, ascii};
 use super::lines::Lines;
-use super::record::{Body, Level, Site};
 
 /// How far back from the end a whole record is looked for.
 const SEARCH: u64 = 1 << 20;
@@ -150,8 +150,7 @@ pub(super) enum RunEvent {
 /// Which of the two a line is, without parsing it: quotes inside of values are escaped, so the text
 /// of the member cannot occur in one.
 pub(super) fn run_event(line: &[u8]) -> Option<RunEvent> {
-    let text = std::str::from_utf8(line).ok()?;
-    let (_, rest) = text.split_once(",\"event_type\":\"run.")?;
+    let (_, rest) = ascii(line).split_once(",\"event_type\":\"run.")?;
     if rest.starts_with("start\"") {
         Some(RunEvent::Start)
     } else if rest.starts_with("end\"") {

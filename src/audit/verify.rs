@@ -328,7 +328,7 @@ impl Walk {
             && self.report.broken.is_none()
         {
             self.report.broken = Some(Break {
-                file: files.last().cloned().unwrap_or_default(),
+                file: files.last().cloned().unwrap_or_else(PathBuf::new),
                 line: 0,
                 kind: Kind::Missing,
                 detail: format!(

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::body::Site;
 use super::chain::{Head, MAX_LINE};
 use super::copies::Copies;
-use super::record::{self, Site};
+use super::record;
 use super::recover;
 use super::store::Medium;
 use super::{AuditError, OpenRun};

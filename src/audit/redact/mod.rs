@@ -43,11 +43,11 @@ const QUERY: &str = "query";
 const BROKEN: &str = "unreadable-rule";
 
 /// A pattern of this file. Compiled at first use; a test compiles them all.
-struct Pattern(LazyLock<Option<Regex>>);
+struct Pattern(LazyLock<Result<Regex, regex::Error>>);
 
 macro_rules! pattern {
     ($name:ident, $text:literal) => {
-        static $name: Pattern = Pattern(LazyLock::new(|| Regex::new($text).ok()));
+        static $name: Pattern = Pattern(LazyLock::new(|| Regex::new($text)));
     };
 }
 
@@ -168,7 +168,8 @@ pub(super) fn text(input: &str, found: &mut Found) -> String {
 }
 
 fn tokens(out: &mut Cow<'_, str>, found: &mut Found) {
-    static COMPILED: [OnceLock<Option<Regex>>; FORMATS.len()] = [const { OnceLock::new() }; FORMATS.len()];
+    static COMPILED: [OnceLock<Result<Regex, regex::Error>>; FORMATS.len()] =
+        [const { OnceLock::new() }; FORMATS.len()];
     if out.len() < 16 {
         return;
     }
@@ -176,7 +177,7 @@ fn tokens(out: &mut Cow<'_, str>, found: &mut Found) {
         if !format.needles.iter().any(|needle| out.contains(needle)) {
             continue;
         }
-        let regex = compiled.get_or_init(|| Regex::new(format.pattern).ok()).as_ref();
+        let regex = compiled.get_or_init(|| Regex::new(format.pattern)).as_ref();
         apply(out, regex, found, |_, found| Some(found.note(format.id)));
     }
 }
@@ -193,11 +194,11 @@ fn replace(
 /// Replaces what matches and what `with` agrees to. A rule that does not compile redacts the whole.
 fn apply(
     out: &mut Cow<'_, str>,
-    regex: Option<&Regex>,
+    regex: Result<&Regex, &regex::Error>,
     found: &mut Found,
     with: impl Fn(&Captures<'_>, &mut Found) -> Option<String>,
 ) {
-    let Some(regex) = regex else {
+    let Ok(regex) = regex else {
         *out = Cow::Owned(found.note(BROKEN));
         return;
     };
