@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod audit;
 pub mod check;
 pub mod exec;
 pub mod explain;
@@ -47,6 +48,7 @@ enum Command {
     Serve(serve::Args),
     Explain(explain::Args),
     Check(check::Args),
+    Audit(audit::Args),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
 }
@@ -62,6 +64,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Check(args) => check::run(args),
+        Command::Audit(args) => audit::run(args),
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),
     }

@@ -12,8 +12,12 @@
 )]
 
 mod dependencies;
+mod exec;
 mod house;
+mod kernel;
+mod lifetime;
 mod mcp_protocol;
 mod probe_gate;
 mod scan;
+mod support;
 mod verdict;
