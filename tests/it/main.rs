@@ -13,11 +13,15 @@
 
 mod audit;
 mod dependencies;
+mod exec;
 mod house;
+mod kernel;
+mod lifetime;
 mod mcp_protocol;
 mod mcp_stand_in;
 mod mcp_stdio;
 mod policy_file;
 mod probe_gate;
 mod scan;
+mod support;
 mod verdict;
