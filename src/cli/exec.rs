@@ -21,6 +21,8 @@ use crate::run::{Chunk, Exit, Stream};
 const REFUSED: u8 = 126;
 /// Program not found.
 const NOT_FOUND: u8 = 127;
+/// How long printing may take after a signal.
+const GRACE: Duration = Duration::from_secs(1);
 /// The deadline passed.
 const TIMED_OUT: u8 = 124;
 
@@ -63,10 +65,15 @@ pub fn run(args: Args) -> ExitCode {
     match execute(args) {
         Ok(status) => ExitCode::from(status),
         Err(message) => {
-            eprintln!("cofferdam: {message}");
+            say(&message);
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// One line on standard error. Where nobody reads it, the exit status says it all.
+fn say(message: &str) {
+    drop(writeln!(std::io::stderr(), "cofferdam: {message}"));
 }
 
 fn execute(args: Args) -> Result<u8, String> {
@@ -78,7 +85,7 @@ fn execute(args: Args) -> Result<u8, String> {
     };
     let config = args.policy.load_with(options).map_err(|e| e.to_string())?;
     for warning in config.warnings() {
-        eprintln!("cofferdam: warning: {warning}");
+        say(&format!("warning: {warning}"));
     }
     let limit = config.limits.output_bytes;
     // Before the runtime: the launcher is started from a single thread.
@@ -86,7 +93,7 @@ fn execute(args: Args) -> Result<u8, String> {
     let stdin = if args.stdin { Some(read_stdin(appliance.config().limits.stdin_bytes)?) } else { None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("start of the async runtime failed: {e}"))?;
-    runtime.block_on(async {
+    let status = runtime.block_on(async {
         let cancel = CancellationToken::new();
         let signals = cancel_on_signal(cancel.clone())?;
         let (live, printer) = if args.json { (None, None) } else { print_live(limit, cancel.clone()) };
@@ -100,14 +107,17 @@ fn execute(args: Args) -> Result<u8, String> {
             context: Context { tool: Some("exec".to_owned()), ..Context::default() },
             live,
         };
-        let outcome = appliance.run(call, cancel).await;
-        signals.abort();
+        let outcome = appliance.run(call, cancel.clone()).await;
         let cut = match printer {
-            Some(printer) => printer.await.map_err(|e| format!("printing failed: {e}"))??,
+            Some(printer) => printed(printer, &cancel).await?,
             None => [0, 0],
         };
+        signals.abort();
         answer(outcome, args.json, cut)
-    })
+    });
+    // A printer that was given up may sit in a write for ever: it must not hold up the end.
+    runtime.shutdown_background();
+    status
 }
 
 /// Reads all of standard input; more than the policy allows is an error before anything runs.
@@ -168,18 +178,31 @@ fn print_live(limit: usize, cancel: CancellationToken) -> (Option<mpsc::Sender<C
     (Some(sender), Some(printer))
 }
 
+/// Waits until all is printed, however slow the reader is; a signal ends that as well.
+async fn printed(printer: Printer, cancel: &CancellationToken) -> Result<[u64; 2], String> {
+    let given_up = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        biased;
+        cut = printer => cut.map_err(|e| format!("printing failed: {e}"))?,
+        () = given_up => Ok([0, 0]),
+    }
+}
+
 /// One clear line on standard error for everything that is not the program's own doing.
 fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
     let status = match &outcome {
         Outcome::Denied(denial) => {
             if !json {
-                eprintln!("cofferdam: refused ({}): {}", denial.rule, denial.message);
+                say(&format!("refused ({}): {}", denial.rule, denial.message));
             }
             REFUSED
         }
         Outcome::NotStarted(failed) => {
             if !json {
-                eprintln!("cofferdam: {} did not start: {} ({})", failed.name, failed.message, failed.step);
+                say(&format!("{} did not start: {} ({})", failed.name, failed.message, failed.step));
             }
             if failed.step == "resolve" { NOT_FOUND } else { FAILED }
         }
@@ -187,11 +210,11 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
         Outcome::Ran(report) => {
             for (name, bytes) in [("stdout", cut[0]), ("stderr", cut[1])].into_iter().filter(|(_, n)| *n > 0)
             {
-                eprintln!("cofferdam: {name}: {bytes} bytes dropped beyond the limit (limits.output_bytes)");
+                say(&format!("{name}: {bytes} bytes dropped beyond the limit (limits.output_bytes)"));
             }
             if report.timed_out && !json {
                 let limit = humantime::format_duration(report.timeout);
-                eprintln!("cofferdam: timed out after {limit}; {} descendants killed", report.killed);
+                say(&format!("timed out after {limit}; {} descendants killed", report.killed));
             }
             if report.left > 0 {
                 return Err(format!("{} descendants could not be killed", report.left));
@@ -200,7 +223,8 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
         }
     };
     if json {
-        println!("{}", object(&outcome, status));
+        let mut out = std::io::stdout();
+        writeln!(out, "{}", object(&outcome, status)).map_err(|e| format!("writing the answer: {e}"))?;
     }
     Ok(status)
 }

@@ -143,20 +143,20 @@ impl Launcher {
     async fn take(&self, prepared: &Prepared) -> Result<AsyncFd<OwnedFd>, LaunchError> {
         let inner = Arc::clone(&self.inner);
         let warm = lock(&inner.warm)?.get_mut(&prepared.digest).and_then(Vec::pop);
-        let socket = match warm {
-            Some(socket) => socket,
+        // A warm one may have failed or died long ago, of what no longer holds: a new one decides.
+        let ready = match warm {
+            Some(socket) => confined(socket).await.ok(),
+            None => None,
+        };
+        let stub = match ready {
+            Some(stub) => stub,
             None => {
-                let (inner, profile) = (Arc::clone(&inner), prepared.clone());
-                blocking(move || inner.fork(&profile)).await?
+                let profile = prepared.clone();
+                confined(blocking(move || inner.fork(&profile)).await?).await?
             }
         };
         self.refill(prepared.clone());
-        let stub = sys::watch(socket).map_err(|e| LaunchError::new("stub", 0, &e.to_string()))?;
-        match receive(&stub).await? {
-            FromStub::Ready => Ok(stub),
-            FromStub::Failed(failure) => Err(failure.into()),
-            _ => Err(LaunchError::new("stub", 0, "unexpected answer")),
-        }
+        Ok(stub)
     }
 
     /// Makes one more stub off the critical path, within the bounds.
@@ -181,6 +181,16 @@ impl Launcher {
     }
 }
 
+/// Waits until the stub behind `socket` has confined itself.
+async fn confined(socket: OwnedFd) -> Result<AsyncFd<OwnedFd>, LaunchError> {
+    let stub = sys::watch(socket).map_err(|e| LaunchError::new("stub", 0, &e.to_string()))?;
+    match receive(&stub).await? {
+        FromStub::Ready => Ok(stub),
+        FromStub::Failed(failure) => Err(failure.into()),
+        _ => Err(LaunchError::new("stub", 0, "unexpected answer")),
+    }
+}
+
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LaunchError> + Send + 'static,
 ) -> Result<T, LaunchError> {
@@ -190,8 +200,11 @@ async fn blocking<T: Send + 'static>(
 impl Inner {
     /// Asks the launcher for a stub; its socket is non-blocking.
     fn fork(&self, prepared: &Prepared) -> Result<OwnedFd, LaunchError> {
-        let io_error =
-            |e: io::Error| LaunchError::new("launcher", e.raw_os_error().unwrap_or(0), &e.to_string());
+        let gone = || LaunchError::new("launcher", 0, "the launcher process is gone: restart the server");
+        let io_error = |e: io::Error| match e.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => gone(),
+            _ => LaunchError::new("launcher", e.raw_os_error().unwrap_or(0), &e.to_string()),
+        };
         let mut control = lock(&self.control)?;
         let next = u32::try_from(control.known.len()).unwrap_or(u32::MAX);
         let (id, profile) = match control.known.get(&prepared.digest) {
@@ -201,7 +214,6 @@ impl Inner {
         let fresh = profile.is_some();
         wire::send(control.socket.as_fd(), &ToLauncher::Stub { id, profile }, &[], &[]).map_err(io_error)?;
         let answer = wire::recv::<FromLauncher>(control.socket.as_fd()).map_err(io_error)?;
-        let gone = || LaunchError::new("launcher", 0, "the launcher process is gone: restart the server");
         let packet = answer.ok_or_else(gone)?;
         if fresh && !matches!(packet.header, FromLauncher::Failed(_)) {
             control.known.insert(prepared.digest.clone(), id);
@@ -230,12 +242,16 @@ impl Drop for Control {
 
 /// The next message of a stub.
 async fn receive(socket: &AsyncFd<OwnedFd>) -> Result<FromStub, LaunchError> {
-    let io_error = |e: io::Error| LaunchError::new("stub", e.raw_os_error().unwrap_or(0), &e.to_string());
+    let died = || LaunchError::new("stub", 0, "the supervisor of the run died");
+    let io_error = |e: io::Error| match e.kind() {
+        io::ErrorKind::ConnectionReset => died(),
+        _ => LaunchError::new("stub", e.raw_os_error().unwrap_or(0), &e.to_string()),
+    };
     loop {
         let mut ready = socket.readable().await.map_err(io_error)?;
         match ready.try_io(|fd| wire::recv::<FromStub>(fd.get_ref().as_fd())) {
             Ok(Ok(Some(packet))) => return Ok(packet.header),
-            Ok(Ok(None)) => return Err(LaunchError::new("stub", 0, "the supervisor of the run died")),
+            Ok(Ok(None)) => return Err(died()),
             Ok(Err(e)) => return Err(io_error(e)),
             Err(_would_block) => {}
         }

@@ -98,10 +98,11 @@ pub async fn foreground(
     let ended = tokio::select! {
         biased;
         ended = running.ended() => ended,
-        () = cancel.cancelled() => match running.kill() {
-            Ok(()) => running.ended().await,
-            Err(e) => Err(e),
-        },
+        () = cancel.cancelled() => {
+            // A supervisor that no longer listens has ended the run, and says so below; a dead one too.
+            drop(running.kill());
+            running.ended().await
+        }
     };
     // Should the supervisor have died, its socket is closed and the launcher kills the rest.
     drop(running);
@@ -123,22 +124,55 @@ async fn drain(
 ) -> CappedBuffer {
     let mut buffer = CappedBuffer::new(budget.bytes, budget.lines);
     let mut chunk = vec![0u8; READ];
+    // At most what a pipe holds: it is filled only once nobody writes any more.
+    let mut late = Vec::new();
     loop {
         let read = tokio::select! {
             biased;
             read = pipe.read(&mut chunk) => read,
             () = over.cancelled() => match tokio::time::timeout(DRAIN, pipe.read(&mut chunk)).await {
                 Ok(read) => read,
-                Err(_elapsed) => return buffer,
+                Err(_elapsed) => break,
             },
         };
         // An error of a pipe end that we own can only mean that there is no more.
-        let Some(bytes) = read.ok().filter(|n| *n > 0).and_then(|n| chunk.get(..n)) else { return buffer };
+        let Some(bytes) = read.ok().filter(|n| *n > 0).and_then(|n| chunk.get(..n)) else { break };
         buffer.push(bytes);
-        if let Some(sender) = &live
-            && sender.send(Chunk { stream, bytes: bytes.to_vec() }).await.is_err()
-        {
-            live = None; // nobody listens any more; the capture goes on
+        if let Some(sender) = live.take() {
+            live = deliver(sender, Chunk { stream, bytes: bytes.to_vec() }, &mut late, &over).await;
         }
     }
+    if let (Some(sender), false) = (live, late.is_empty()) {
+        tokio::spawn(async move {
+            for chunk in late {
+                if sender.send(chunk).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    buffer
+}
+
+/// Hands `chunk` to a receiver that may be slow: the command waits for it, the end of the run does
+/// not. Gives the sender back while somebody listens.
+async fn deliver(
+    sender: mpsc::Sender<Chunk>,
+    chunk: Chunk,
+    late: &mut Vec<Chunk>,
+    over: &CancellationToken,
+) -> Option<mpsc::Sender<Chunk>> {
+    if !late.is_empty() {
+        late.push(chunk);
+        return Some(sender);
+    }
+    tokio::select! {
+        biased;
+        permit = sender.reserve() => match permit {
+            Ok(permit) => permit.send(chunk),
+            Err(_closed) => return None, // nobody listens any more; the capture goes on
+        },
+        () = over.cancelled() => late.push(chunk),
+    }
+    Some(sender)
 }

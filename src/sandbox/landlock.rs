@@ -50,10 +50,23 @@ fn finish(
 
 /// The outer domain of a supervisor: its signals and abstract sockets stay inside, files are untouched.
 ///
+/// Moving files between directories is the one right that every layer denies unless it grants it,
+/// handled or not (landlock(7), `LANDLOCK_ACCESS_FS_REFER`): granted here, decided in the command's
+/// layer.
+///
 /// # Errors
 /// A kernel without scopes (before ABI 6).
 pub fn scopes() -> Result<OwnedFd, RulesetError> {
-    finish("supervisor", hard().scope(Scope::from_all(ABI::V6)).and_then(Ruleset::create))
+    const ROOT: &str = "/";
+    let kernel = |source| RulesetError::Kernel { profile: "supervisor".to_owned(), source };
+    let open = |e| RulesetError::Open { path: ROOT.into(), source: std::io::Error::other(e) };
+    let root = PathFd::new(ROOT).map_err(open)?;
+    let created = hard()
+        .handle_access(AccessFs::Refer)
+        .and_then(|r| r.scope(Scope::from_all(ABI::V6)))
+        .and_then(Ruleset::create)
+        .map_err(kernel)?;
+    finish("supervisor", created.add_rule(PathBeneath::new(root, AccessFs::Refer)))
 }
 
 /// The domain of a command: everything denied but what `profile` lists, and `scratch` to write in.

@@ -201,8 +201,8 @@ fn inv7_sixteen_at_once_share_one_chain() {
         let terminal = ends(&records).into_iter().filter(|end| end["run_id"] == start["run_id"]);
         assert_eq!(terminal.count(), 1, "exactly one terminal record: {start}");
     }
-    let verify = std::process::Command::new(crate::support::BINARY);
-    let verify = { verify }.args(["audit", "verify"]).arg(lab.log()).output().unwrap();
+    let mut verify = std::process::Command::new(crate::support::BINARY);
+    let verify = verify.args(["audit", "verify"]).arg(lab.log()).output().unwrap();
     assert!(verify.status.success(), "{}", String::from_utf8_lossy(&verify.stdout));
 }
 

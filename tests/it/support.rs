@@ -38,8 +38,9 @@ fn probe() -> &'static Path {
         if !done.exists() {
             fs::create_dir_all(&dir).unwrap();
             let fresh = dir.join(format!("probe-{name}.{}", std::process::id()));
-            let built = Command::new("gcc").args(["-O1", "-Wall", "-Werror", "-o"]).arg(&fresh).arg(&source);
-            let built = built.output().expect("gcc compiles the test program");
+            let mut gcc = Command::new("gcc");
+            gcc.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&fresh).arg(&source);
+            let built = gcc.output().expect("gcc compiles the test program");
             assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
             fs::rename(&fresh, &done).unwrap();
         }
