@@ -236,6 +236,9 @@ async fn receive(socket: &AsyncFd<OwnedFd>) -> Result<FromStub, LaunchError> {
         match ready.try_io(|fd| wire::recv::<FromStub>(fd.get_ref().as_fd())) {
             Ok(Ok(Some(packet))) => return Ok(packet.header),
             Ok(Ok(None)) => return Err(LaunchError::new("stub", 0, "the supervisor of the run died")),
+            // It went away with our kill unread. The kernel says so once, and before the answer that is
+            // still queued: read on. Without an answer the next read says that the peer is gone.
+            Ok(Err(e)) if e.raw_os_error() == Some(libc::ECONNRESET) => {}
             Ok(Err(e)) => return Err(io_error(e)),
             Err(_would_block) => {}
         }
