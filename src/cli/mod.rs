@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 
 pub mod audit;
 pub mod check;
+pub mod doctor;
 pub mod exec;
 pub mod explain;
 pub mod generate;
@@ -34,6 +35,7 @@ Examples:
   cofferdam serve                               serve an agent over MCP on standard input and output
   cofferdam explain -- git push                 judge it only: allowed or refused, and why
   cofferdam check policy.toml                   validate a policy before it is used
+  cofferdam doctor                              what this host enforces, by trying each escape
 
 With no --policy the built-in policy applies to the current directory, read-only."
 )]
@@ -48,6 +50,7 @@ enum Command {
     Serve(serve::Args),
     Explain(explain::Args),
     Check(check::Args),
+    Doctor(doctor::Args),
     Audit(audit::Args),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
@@ -64,6 +67,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Check(args) => check::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),

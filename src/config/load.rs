@@ -13,7 +13,7 @@ use toml::de::DeTable;
 use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
-use super::{Config, Source, builtin, commands, digest, sections};
+use super::{Command, Config, Source, builtin, commands, digest, sections};
 
 /// A policy larger than this is a mistake.
 const LARGEST: u64 = 1 << 20;
@@ -81,6 +81,14 @@ impl Config {
     /// As [`Config::builtin`].
     pub fn builtin_with(options: &LoadOptions) -> Result<Self, ConfigError> {
         Self::from_str(builtin::TEXT, Source::Builtin, options)
+    }
+
+    /// The same policy with one more command. Its digest is another one.
+    #[must_use]
+    pub fn with_command(mut self, command: Command) -> Self {
+        self.commands.insert(command.name.clone(), Arc::new(command));
+        self.digest = digest::of(&self);
+        self
     }
 
     /// Loads a policy from its text. With [`Source::Builtin`] the text is treated as the built-in

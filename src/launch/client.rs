@@ -243,15 +243,15 @@ impl Drop for Control {
 /// The next message of a stub.
 async fn receive(socket: &AsyncFd<OwnedFd>) -> Result<FromStub, LaunchError> {
     let died = || LaunchError::new("stub", 0, "the supervisor of the run died");
-    let io_error = |e: io::Error| match e.kind() {
-        io::ErrorKind::ConnectionReset => died(),
-        _ => LaunchError::new("stub", e.raw_os_error().unwrap_or(0), &e.to_string()),
-    };
+    let io_error = |e: io::Error| LaunchError::new("stub", e.raw_os_error().unwrap_or(0), &e.to_string());
     loop {
         let mut ready = socket.readable().await.map_err(io_error)?;
         match ready.try_io(|fd| wire::recv::<FromStub>(fd.get_ref().as_fd())) {
             Ok(Ok(Some(packet))) => return Ok(packet.header),
             Ok(Ok(None)) => return Err(died()),
+            // It went away with our kill unread. The kernel says so once, and before the answer that is
+            // still queued: read on. Without an answer the next read says that the peer is gone.
+            Ok(Err(e)) if e.raw_os_error() == Some(libc::ECONNRESET) => {}
             Ok(Err(e)) => return Err(io_error(e)),
             Err(_would_block) => {}
         }

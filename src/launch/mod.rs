@@ -9,6 +9,7 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "the one door: processes are made here and nowhere else")]
 
+pub mod attempts;
 mod client;
 mod confine;
 mod launcher;

@@ -7,6 +7,7 @@
     reason = "raw system calls and process creation live here and nowhere else"
 )]
 
+pub(crate) mod attempt;
 mod child;
 mod fdpass;
 mod kernel;
