@@ -17,7 +17,6 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::socket::{Shutdown, shutdown};
 use nix::unistd::Pid;
 
 use super::confine::failure;
@@ -70,7 +69,6 @@ impl Stub<'_> {
                 Err(failure) => FromStub::Failed(failure),
             };
             self.clean();
-            stop_listening(socket);
             drop(say(&end));
         } else {
             self.clean();
@@ -167,16 +165,6 @@ impl Stub<'_> {
             }
         }
     }
-}
-
-/// Takes what the server still had to say. A socket that is closed with an unread message in it
-/// answers the peer with ECONNRESET in place of the answer that was sent (unix(7)); after SHUT_RD no
-/// further message can arrive.
-fn stop_listening(socket: BorrowedFd<'_>) {
-    // Of a connected socket it cannot fail; if it did, only the wording of a cancelled run would suffer.
-    let _: nix::Result<()> = shutdown(socket.as_raw_fd(), Shutdown::Read);
-    let mut unread = [0u8; wire::KILL.len()];
-    while sys::recv(socket, &mut unread).is_ok_and(|(len, _)| len > 0) {}
 }
 
 /// The program file must still be the one that was resolved when the policy loaded.
