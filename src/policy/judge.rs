@@ -106,16 +106,14 @@ impl Policy {
         self.environment.names(command).into_iter().collect()
     }
 
-    /// Another allow-list under the same policy, for `explain` and examples: names that the policy
-    /// has keep their rules, others get none. They need not be installed.
+    /// Another allow-list under the same policy, for `explain`: as in a policy file, a listed name
+    /// stands for an empty `[command.NAME]` table. The programs need not be installed.
     ///
     /// # Errors
     /// When a pattern is not a regular expression.
     pub fn allow_list(&self, names: &[&str], patterns: &[&str]) -> Result<AllowList, PolicyError> {
-        let commands = names.iter().map(|name| match self.config.commands.get(*name) {
-            Some(command) => Arc::clone(command),
-            None => Arc::new(plain_command(name, self.config.programs.find(name))),
-        });
+        let commands =
+            names.iter().map(|name| Arc::new(plain_command(name, self.config.programs.find(name))));
         let mut compiled = Vec::with_capacity(patterns.len());
         for pattern in patterns {
             compiled.push(regex::Regex::new(pattern).map_err(|error| PolicyError::Pattern {
