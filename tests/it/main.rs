@@ -14,6 +14,7 @@
 mod audit;
 mod dependencies;
 mod exec;
+mod doctor;
 mod house;
 mod kernel;
 mod lifetime;

@@ -165,20 +165,26 @@ fn c_path(path: &Path) -> Result<CString, Stop> {
 fn run(path: &Path, argument: Option<&Path>) -> Result<i32, Stop> {
     let program = c_path(path)?;
     let argv = std::iter::once(path).chain(argument).map(c_path).collect::<Result<Vec<_>, _>>()?;
+    started("execve", || match nix::unistd::execve(&program, &argv, &[] as &[CString]) {
+        Ok(never) => match never {},
+        Err(errno) => errno,
+    })
+}
+
+/// Calls `execute` in a child; it comes back only when it failed, with the reason.
+fn started(name: &str, execute: impl FnOnce() -> Errno) -> Result<i32, Stop> {
     let end = raw::in_child(SECONDS, || {
         if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
             // What the program prints must not mix with the answers; nothing else depends on it.
             let _: [nix::Result<()>; 2] = [nix::unistd::dup2_stdout(&null), nix::unistd::dup2_stderr(&null)];
         }
-        let error =
-            nix::unistd::execve(&program, &argv, &[] as &[CString]).err().unwrap_or(Errno::UnknownErrno);
-        (error as i32).to_le_bytes().to_vec()
+        (execute() as i32).to_le_bytes().to_vec()
     });
     let end = step("fork", end)?;
     match (end.answer.first_chunk::<4>(), end.code, end.signal) {
-        (Some(errno), ..) => step("execve", Err(Errno::from_raw(i32::from_le_bytes(*errno)))),
+        (Some(errno), ..) => step(name, Err(Errno::from_raw(i32::from_le_bytes(*errno)))),
         (None, Some(code), _) => Ok(code),
-        (None, None, signal) => Err(Stop::Failed(format!("{} ended by signal {signal:?}", path.display()))),
+        (None, None, signal) => Err(Stop::Failed(format!("the program was ended by signal {signal:?}"))),
     }
 }
 
@@ -286,7 +292,11 @@ pub(super) fn memfd(_: &Scene<'_>, _: Arg) -> Tried {
 pub(super) fn empty_path(_: &Scene<'_>, _: Arg) -> Tried {
     let own = step("current_exe", own_program())?;
     let file = step("openat", File::open(own))?;
-    call("execveat", raw::execute_descriptor(file.as_fd()))
+    let status = started("execveat", || {
+        let error = raw::execute_descriptor(file.as_fd()).err().and_then(|e| e.raw_os_error());
+        Errno::from_raw(error.unwrap_or(0))
+    })?;
+    Ok(format!("it ran (status {status})"))
 }
 
 /// Where this program lies: `/proc` is closed, so from the auxiliary vector.

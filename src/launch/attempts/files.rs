@@ -81,10 +81,6 @@ pub(super) fn create_outside(scene: &Scene<'_>, _: Arg) -> Tried {
     create_in(&scene.ground.outside.join("open"))
 }
 
-pub(super) fn create_in_tmp(_: &Scene<'_>, _: Arg) -> Tried {
-    create_in(Path::new("/tmp"))
-}
-
 pub(super) fn create_in_workspace(scene: &Scene<'_>, _: Arg) -> Tried {
     create_in(&scene.ground.workspace)
 }

@@ -111,7 +111,6 @@ pub const TABLE: &[Attempt] = rows! {
         "files.shadow" "read the password hashes" Blocked, files::read_shadow;
         "files.environ" "read the environment of supervisor and server" Blocked, files::read_environment;
         "files.create" "create a file where everybody may" Blocked, files::create_outside;
-        "files.tmp" "create a file in /tmp" Blocked, files::create_in_tmp;
         "files.overwrite" "open for writing what everybody may write" Blocked, files::overwrite;
         "files.truncate" "cut it off" Blocked, files::truncate;
         "files.remove" "remove a file outside" Blocked, files::remove;
