@@ -13,8 +13,8 @@
 
 mod audit;
 mod dependencies;
-mod exec;
 mod doctor;
+mod exec;
 mod house;
 mod kernel;
 mod lifetime;
