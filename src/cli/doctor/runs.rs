@@ -222,7 +222,7 @@ pub(super) fn records(log: Option<&Path>) -> Result<Option<verify::Report>, std:
     }
 }
 
-/// Whether `calls` calls since `before` are in the log, and the log is whole.
+/// Whether the log has grown by the records of all calls since `before`, and is whole.
 pub(super) fn recorded(log: Option<&Path>, before: u64, config: &Config) -> Line {
     // Six refusals with one record each, five runs with two.
     let wanted = 6 + 2 * 5;
