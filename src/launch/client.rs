@@ -145,7 +145,13 @@ impl Launcher {
         let warm = lock(&inner.warm)?.get_mut(&prepared.digest).and_then(Vec::pop);
         // A warm one may have failed or died long ago, of what no longer holds: a new one decides.
         let ready = match warm {
-            Some(socket) => confined(socket).await.ok(),
+            Some(socket) => match confined(socket).await {
+                Ok(stub) => Some(stub),
+                Err(e) => {
+                    tracing::debug!("a waiting supervisor was of no use: {e}");
+                    None
+                }
+            },
             None => None,
         };
         let stub = match ready {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use crate::support::{LOADER, Lab, Ran, Rules, Served, copy};
+use crate::support::{LOADER, Lab, Ran, Rules, Served, copy, eventually};
 
 const EACCES: &str = "errno=13";
 const EPERM: &str = "errno=1";
@@ -350,67 +350,37 @@ fn e041_scratch_is_private_and_gone_afterwards() {
 
 #[test]
 fn scratch_of_another_run_is_closed() {
-    let lab = Lab::new(&Rules {
-        commands: "[command.perl]\ninterpreters = \"confine\"".to_owned(),
-        ..Rules::default()
-    });
+    let lab = perl(true);
     let mut served = Served::start(&lab);
-    let script = "open my $f, '>', \"$ENV{TMPDIR}/x\" or die; close $f; print STDERR ''; sleep 1000";
+    let script = "my $t = $ENV{TMPDIR}; open my $f, '>', \"$t/x\" or die; close $f; \
+        open $f, '>', 'told' or die; print $f $t; close $f; rename 'told', 'where' or die; sleep 1000";
     let call = served.send_run(json!({"command": "perl", "args": ["-e", script]}));
-    let host = crate::support::descendants(served.pid())[0];
-    let base = format!("/proc/{host}/root/dev/shm");
-    if !nix::unistd::Uid::effective().is_root() {
-        // The launcher's mounts can be looked into by root only; the other tests of scratch hold.
-        served.cancel(call);
-        return;
-    }
-    let mut names = Vec::new();
-    crate::support::eventually("a file in scratch", || {
-        let entries = fs::read_dir(&base).unwrap();
-        names = entries.map(|entry| entry.unwrap().path()).filter(|path| path.join("x").exists()).collect();
-        !names.is_empty()
-    });
-    let path = format!("/dev/shm/{}", names[0].file_name().unwrap().to_str().unwrap());
-    let payload = served.probed(
-        &lab,
-        &[
-            "try",
-            "stat",
-            &path,
-            "",
-            "list",
-            &path,
-            "",
-            "read",
-            &format!("{path}/x"),
-            "",
-            "write",
-            &format!("{path}/y"),
-            "",
-        ],
-    );
+    eventually("a run with a file in its scratch directory", || lab.at("ws/where").exists());
+    let path = fs::read_to_string(lab.at("ws/where")).unwrap();
+    let (inner, new) = (format!("{path}/x"), format!("{path}/y"));
+    let mut words = vec!["try"];
+    words.extend(["stat", &path, "", "list", &path, "", "read", &inner, "", "write", &new, ""]);
+    let payload = served.probed(&lab, &words);
     assert_eq!(payload["stdout"], "stat ok\nmode 700\nlist errno=13\nread errno=13\nwrite errno=13\n");
     served.cancel(call);
-    crate::support::eventually("scratch is gone", || !names[0].exists());
+    eventually("scratch is gone", || {
+        served.probed(&lab, &["try", "stat", &path, ""])["stdout"] == "stat errno=2\n"
+    });
 }
 
 #[test]
 fn scratch_full_of_traps_is_removed() {
-    let lab = Lab::plain();
+    let lab = perl(false);
     let mut served = Served::start(&lab);
-    let scratch_of = |payload: &serde_json::Value| payload["stdout"].as_str().unwrap().trim().to_owned();
-    drop(served.probed(&lab, &["say", "x"]));
-    let perl = perl(false);
-    let mut served_perl = Served::start(&perl);
     let script = "my $t = $ENV{TMPDIR}; chdir $t; for (1..100) { mkdir 'd' or die; chdir 'd' or die; \
         open my $f, '>', 'f' or die } symlink '/', 'root'; chdir $t; umask 0777; mkdir 'locked' or die; print $t";
-    let (text, error) = served_perl.run(json!({"command": "perl", "args": ["-e", script]}));
+    let (text, error) = served.run(json!({"command": "perl", "args": ["-e", script]}));
     assert!(!error, "{text}");
     let payload: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(payload["exit"], 0, "{payload}");
-    let path = scratch_of(&payload);
-    crate::support::eventually("scratch is gone", || {
-        served_perl.probed(&perl, &["try", "stat", &path, ""])["stdout"] == "stat errno=2\n"
+    let path = payload["stdout"].as_str().unwrap().to_owned();
+    eventually("scratch is gone", || {
+        served.probed(&lab, &["try", "stat", &path, ""])["stdout"] == "stat errno=2\n"
     });
 }
 
