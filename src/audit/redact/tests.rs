@@ -1,3 +1,5 @@
+//! The corpora of redaction: what must go in every form, and what must stay.
+
 use super::*;
 
 fn clean(arguments: &[&str]) -> (Vec<String>, Found) {

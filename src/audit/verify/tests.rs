@@ -1,3 +1,5 @@
+//! Each kind of break is found and named.
+
 use super::*;
 use proptest::prelude::*;
 use std::io::Write as _;

@@ -1,3 +1,5 @@
+//! The writer on a medium that fails on demand.
+
 use super::*;
 use crate::audit::store::Tail;
 use crate::audit::{
