@@ -58,12 +58,17 @@ pub fn become_launcher_if_asked() {
 
 /// Starts the launcher of `config`. Call it before any thread exists.
 ///
+/// From then on a file that reaches RLIMIT_FSIZE, such as the audit log, is an error to the caller
+/// and not the end of the process.
+///
 /// Where the host allows it the launcher gets a mount namespace of its own; where it does not, what
 /// that would have closed must be closed by the host (a noexec workspace), or this is an error.
 ///
 /// # Errors
 /// A step that failed, or a requirement that does not hold, with its remedy.
 pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
+    crate::sys::survive_file_size_limit()
+        .map_err(|e| LaunchError::new("signals", e.raw_os_error().unwrap_or(0), &e.to_string()))?;
     let workspace = &config.workspace;
     let user = identity::choose(config.sandbox.user, &workspace.path, workspace.write)
         .map_err(|e| LaunchError::new("identity", e.raw_os_error().unwrap_or(0), &e.to_string()))?;

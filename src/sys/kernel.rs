@@ -99,6 +99,18 @@ pub(crate) fn reset_signals() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes writes beyond RLIMIT_FSIZE fail with EFBIG instead of ending this process (SIGXFSZ).
+///
+/// # Errors
+/// As the kernel says.
+pub(crate) fn survive_file_size_limit() -> io::Result<()> {
+    // SAFETY: SIG_IGN is always a valid disposition; nothing else in this program handles the signal.
+    if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Forks; `Some(child)` in the parent, `None` in the child.
 ///
 /// # Errors

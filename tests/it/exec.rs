@@ -213,6 +213,32 @@ fn json_replaces_bytes_that_are_no_text() {
 }
 
 #[test]
+fn serve_tells_replaced_and_dropped_bytes_and_knows_the_states_of_stdin() {
+    let lab = Lab::new(&Rules { limits: "output_bytes = \"1KiB\"", ..Rules::default() });
+    let mut served = Served::start(&lab);
+    let raw = served.probed(&lab, &["raw"]);
+    assert_eq!(
+        (&raw["stdout"], &raw["invalid-bytes"]),
+        (&json!("a\u{fffd}\u{fffd}b\n"), &json!({"stdout": 2}))
+    );
+    let long = served.probed(&lab, &["lines", "1000"]);
+    let dropped = &long["truncated"]["stdout"];
+    let marker = format!("[... {} bytes / {} lines dropped ...]", dropped["bytes"], dropped["lines"]);
+    assert!(long["stdout"].as_str().unwrap().contains(&marker), "{long}");
+    for (stdin, answer) in
+        [(None, "[0 bytes]\n"), (Some(""), "[0 bytes]\n"), (Some("some\ntext"), "some\ntext[9 bytes]\n")]
+    {
+        let mut arguments = json!({"command": lab.probe(), "args": ["stdin"]});
+        if let Some(text) = stdin {
+            arguments["stdin"] = json!(text);
+        }
+        let (text, error) = served.run(arguments);
+        assert!(!error, "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["stdout"], answer);
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_ends_the_run() {
     let lab = Lab::plain();
     let mut going = Going::probe(&lab, &[], &["forever"]);

@@ -64,6 +64,21 @@ fn processes_that_fork_faster_than_a_list_is_read_die_as_well() {
 }
 
 #[test]
+fn e064_a_command_cannot_stop_kill_or_outwit_its_supervisor() {
+    let lab = Lab::plain();
+    for signal in ["9", "19", "15", "0"] {
+        assert_eq!(lab.tried(&[("kill", "parent", signal)]), ["kill errno=1"]);
+    }
+    assert_eq!(lab.tried(&[("kill", "1", "0")]), ["kill errno=1"]);
+    // Its own group and all that it can reach: that is itself, and the run ends as any other.
+    assert_eq!(lab.probed(&["try", "kill", "0", "9"]).status, 137);
+    assert_eq!(lab.probed(&["try", "kill", "-1", "9", "kill", "0", "9"]).status, 137);
+    // Stopped, it is still killed in time.
+    assert_eq!(lab.probed_with(&["--timeout", "500ms"], &["try", "kill", "0", "19"]).status, 124);
+    assert!(ends(&lab.records()).iter().all(|end| end["procs_left"] == 0));
+}
+
+#[test]
 fn a_killed_supervisor_leaves_nothing_and_is_an_error() {
     let lab = Lab::plain();
     let mut served = Served::start(&lab);
@@ -216,6 +231,28 @@ fn inv7_a_record_can_be_read_before_the_program_runs() {
     kill(going.pid(), Signal::SIGTERM);
     going.finish();
     assert_eq!(lab.records().len(), 2);
+}
+
+#[test]
+fn inv6_a_log_that_takes_no_more_refuses_the_run() {
+    let lab = Lab::new(&Rules { write: true, ..Rules::default() });
+    assert_eq!(lab.probed(&["say", "x"]).status, 0);
+    // One block of 1024 bytes: the log is larger already, so that each write fails.
+    let command = format!(
+        "ulimit -f 1; exec '{}' exec --policy '{}' -- '{}' try write '{}' ''",
+        crate::support::BINARY,
+        lab.policy().display(),
+        lab.probe().display(),
+        lab.at("ws/made").display()
+    );
+    let ran = std::process::Command::new("bash").arg("-c").arg(command).output().unwrap();
+    let ran = crate::support::Ran::of(&ran);
+    assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
+    assert!(ran.stderr.contains("log.jsonl"), "{ran:?}");
+    assert!(!lab.at("ws/made").exists());
+    assert_eq!(lab.probed(&["say", "x"]).status, 0);
+    let mut verify = std::process::Command::new(crate::support::BINARY);
+    assert!(verify.args(["audit", "verify"]).arg(lab.log()).output().unwrap().status.success());
 }
 
 #[test]
