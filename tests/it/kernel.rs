@@ -412,9 +412,10 @@ fn limit_open_files() {
 
 #[test]
 fn limit_processes() {
-    // A user of its own, where that is possible: the kernel counts by user.
+    // A user of its own, where that is possible: the kernel counts by user, other test runs included.
+    let id = 1_000_000 + std::process::id();
     let root = nix::unistd::Uid::effective().is_root();
-    let sandbox = if root { "user = \"61234:61234\"" } else { "" };
+    let sandbox = if root { &*format!("user = \"{id}:{id}\"").leak() } else { "" };
     let lab = Lab::new(&Rules { limits: "processes = 40", sandbox, ..Rules::default() });
     let ran = lab.probed(&["forks"]);
     let line = ran.lines()[0].to_owned();
