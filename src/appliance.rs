@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, OpenRun};
 use crate::config::{Config, ConfigError};
-use crate::launch::{Ended, EndedBy, Facts, LaunchError, Launcher, Prepared};
+use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
@@ -45,8 +45,10 @@ pub enum Outcome {
     Ran(Box<Report>),
     /// It was allowed but could not be started: not found, not executable, sandbox failure.
     NotStarted(NotStarted),
-    /// No durable start record, hence no run; or the end could not be recorded.
+    /// No durable record, hence nothing was run.
     AuditUnavailable(AuditError),
+    /// It ran, but its end could not be recorded: what it printed is withheld.
+    Unrecorded(AuditError),
 }
 
 /// A run that was started and has ended.
@@ -56,7 +58,7 @@ pub struct Report {
     pub run_id: String,
     /// How the process ended.
     pub exit: Exit,
-    /// The deadline passed and the whole tree was killed.
+    /// The deadline passed and the whole tree was killed; also when the status never arrived.
     pub timed_out: bool,
     /// The caller went away or asked for the end, and the whole tree was killed.
     pub cancelled: bool,
@@ -208,7 +210,7 @@ impl Appliance {
             Err(e) => Err(e),
         };
         match result {
-            Ok((pid, finished, ended)) => self.finish(open, &plan, queue, pid, &finished, &ended).await,
+            Ok((pid, finished)) => self.finish(open, &plan, queue, pid, finished).await,
             Err(e) => self.not_started(open, &plan, queue, e).await,
         }
     }
@@ -259,7 +261,7 @@ impl Appliance {
         stdin: Option<Vec<u8>>,
         live: Option<mpsc::Sender<Chunk>>,
         cancel: &CancellationToken,
-    ) -> Result<(i32, Finished, Ended), LaunchError> {
+    ) -> Result<(i32, Finished), LaunchError> {
         let io_error = |step: &'static str| {
             move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
         };
@@ -269,9 +271,7 @@ impl Appliance {
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let finished = foreground::foreground(running, ours, stdin, budget, live, cancel);
-        let finished = finished.await.map_err(io_error("capture"))?;
-        let ended = finished.ended.clone()?;
-        Ok((pid, finished, ended))
+        Ok((pid, finished.await.map_err(io_error("capture"))?))
     }
 
     async fn finish(
@@ -280,29 +280,32 @@ impl Appliance {
         plan: &Authorized,
         queue: Duration,
         pid: i32,
-        finished: &Finished,
-        ended: &Ended,
+        finished: Finished,
     ) -> Outcome {
         let run_id = open.run_id().to_owned();
-        let end = records::run_end(queue, pid, finished, ended);
+        let end = records::run_end(queue, pid, plan.limits(), &finished);
         if let Err(e) = self.audit.run_end(open, &end).await {
-            return Outcome::AuditUnavailable(e);
+            return Outcome::Unrecorded(e);
         }
-        let exit = match (ended.code, ended.signal) {
-            (Some(code), _) => Exit::Code(code),
-            (None, Some(signal)) => Exit::Signal(signal),
-            (None, None) => Exit::Unknown,
+        let Finished { ended, stdout, stderr } = finished;
+        // A supervisor that died took the status with it: the launcher has killed what was left, and
+        // "unknown" is the only honest answer.
+        let ended = ended.ok();
+        let exit = match ended.as_ref().map(|e| (e.code, e.signal)) {
+            Some((Some(code), _)) => Exit::Code(code),
+            Some((None, Some(signal))) => Exit::Signal(signal),
+            Some((None, None)) | None => Exit::Unknown,
         };
         Outcome::Ran(Box::new(Report {
             run_id,
             exit,
-            timed_out: ended.by == EndedBy::Timeout,
-            cancelled: ended.by == EndedBy::Kill,
-            stdout: finished.stdout.clone(),
-            stderr: finished.stderr.clone(),
-            duration: Duration::from_micros(ended.wall_us),
-            killed: ended.killed,
-            left: ended.left,
+            timed_out: ended.as_ref().is_none_or(|e| e.by == EndedBy::Timeout),
+            cancelled: ended.as_ref().is_some_and(|e| e.by == EndedBy::Kill),
+            stdout,
+            stderr,
+            duration: end.duration,
+            killed: ended.as_ref().map_or(0, |e| e.killed),
+            left: ended.as_ref().map_or(0, |e| e.left),
             timeout: plan.timeout(),
             timeout_clamped: plan.timeout_clamped(),
         }))

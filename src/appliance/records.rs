@@ -7,7 +7,7 @@ use crate::audit::{
     Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, SandboxState,
     ServerStart, Stamps,
 };
-use crate::config::{Config, Source};
+use crate::config::{Config, Limits, Source};
 use crate::launch::{Ended, EndedBy, Facts, LaunchError, Prepared};
 use crate::policy::{Authorized, Denial, Request, Target};
 use crate::run::foreground::Finished;
@@ -48,7 +48,13 @@ pub(super) fn policy_load(config: &Config) -> PolicyLoad {
 pub(super) fn env_names(plan: &Authorized) -> Vec<String> {
     let name =
         |entry: &[u8]| entry.split(|b| *b == b'=').next().map(|n| String::from_utf8_lossy(n).into_owned());
-    plan.env().iter().filter_map(|entry| name(entry.as_bytes())).collect()
+    let mut names: Vec<String> = plan.env().iter().filter_map(|entry| name(entry.as_bytes())).collect();
+    for scratch in crate::launch::SCRATCH_VARIABLES.iter().filter_map(|entry| entry.strip_suffix('=')) {
+        if !names.iter().any(|known| known == scratch) {
+            names.push(scratch.to_owned());
+        }
+    }
+    names
 }
 
 pub(super) fn run_start<'a>(
@@ -119,29 +125,54 @@ pub(super) fn run_denied<'a>(
     }
 }
 
-pub(super) fn run_end(queue: Duration, pid: i32, finished: &Finished, ended: &Ended) -> RunEnd {
+pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Finished) -> RunEnd {
+    let end = RunEnd {
+        pid: u32::try_from(pid).ok(),
+        queue,
+        stdout_bytes: finished.stdout.total_bytes,
+        stderr_bytes: finished.stderr.total_bytes,
+        output_truncated: finished.stdout.dropped.is_some() || finished.stderr.dropped.is_some(),
+        ..RunEnd::default()
+    };
+    let ended = match &finished.ended {
+        Ok(ended) => ended,
+        Err(error) => {
+            let (code, text) = ("supervisor_died".to_owned(), error.message.clone());
+            return RunEnd { ending: Ending::Lost, error_code: Some(code), error_text: Some(text), ..end };
+        }
+    };
+    let limit = reached(ended, limits);
     RunEnd {
         ending: match (ended.by, ended.code, ended.signal) {
             (EndedBy::Timeout, ..) => Ending::Timeout,
             (EndedBy::Kill, ..) => Ending::Cancelled,
             (EndedBy::Itself, Some(code), _) => Ending::Exited(code),
+            (EndedBy::Itself, None, Some(_)) if limit.is_some() => Ending::ResourceLimit,
             (EndedBy::Itself, None, Some(signal)) => Ending::Signal(signal),
             (EndedBy::Itself, None, None) => Ending::Lost,
         },
-        pid: u32::try_from(pid).ok(),
         signal: ended.signal,
         duration: Duration::from_micros(ended.wall_us),
-        queue,
-        stdout_bytes: finished.stdout.total_bytes,
-        stderr_bytes: finished.stderr.total_bytes,
-        output_truncated: finished.stdout.dropped.is_some() || finished.stderr.dropped.is_some(),
         cpu_user: Some(Duration::from_micros(ended.user_us)),
         cpu_sys: Some(Duration::from_micros(ended.system_us)),
         max_rss_bytes: Some(ended.max_rss),
         procs_killed: u64::from(ended.killed),
         procs_left: u64::from(ended.left),
         violation: (ended.signal == Some(libc::SIGSYS)).then_some("seccomp_kill"),
-        ..RunEnd::default()
+        error_code: limit.map(str::to_owned),
+        ..end
+    }
+}
+
+/// The resource limit whose signal ended the command, as far as the signal tells. With equal hard and
+/// soft limits the kernel ends a process at RLIMIT_CPU with SIGKILL (setrlimit(2)).
+fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
+    let used = Duration::from_micros(ended.user_us.saturating_add(ended.system_us));
+    match ended.signal? {
+        libc::SIGXFSZ => Some("file_size_limit"),
+        libc::SIGXCPU => Some("cpu_time_limit"),
+        libc::SIGKILL if used >= limits.cpu_time => Some("cpu_time_limit"),
+        _ => None,
     }
 }
 

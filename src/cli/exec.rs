@@ -207,6 +207,9 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
             if failed.step == "resolve" { NOT_FOUND } else { FAILED }
         }
         Outcome::AuditUnavailable(error) => return Err(error.to_string()),
+        Outcome::Unrecorded(error) => {
+            return Err(format!("the command ran, but its end could not be recorded: {error}"));
+        }
         Outcome::Ran(report) => {
             for (name, bytes) in [("stdout", cut[0]), ("stderr", cut[1])].into_iter().filter(|(_, n)| *n > 0)
             {
@@ -247,7 +250,7 @@ fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
         Outcome::NotStarted(NotStarted { run_id, step, message, .. }) => json!({
             "outcome": "not_started", "status": status, "run_id": run_id, "step": step, "message": message,
         }),
-        Outcome::AuditUnavailable(error) => json!({
+        Outcome::AuditUnavailable(error) | Outcome::Unrecorded(error) => json!({
             "outcome": "audit_unavailable", "status": status, "message": error.to_string(),
         }),
         Outcome::Ran(report) => {

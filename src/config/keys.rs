@@ -103,7 +103,7 @@ pub const KEYS: &[Key] = &[
     key("limits", "file_size", Kind::Size(0, 1024 * TIB), "64MiB", "largest file a command may write (RLIMIT_FSIZE)"),
     key("limits", "open_files", Kind::Count(16, 1_048_576), "256", "open descriptors of each process (RLIMIT_NOFILE)"),
     key("limits", "arguments", Kind::Count(1, 65_536), "1024", "arguments of one command, its name included"),
-    key("limits", "argument_bytes", Kind::Size(KIB, 2 * MIB), "128KiB", "bytes of all arguments, a terminator each included"),
+    key("limits", "argument_bytes", Kind::Size(KIB, 128 * KIB), "128KiB", "bytes of all arguments, a terminator each included"),
     key("limits", "stdin_bytes", Kind::Size(0, GIB), "1MiB", "bytes of standard input a caller may send"),
     key("limits", "jobs", Kind::Count(1, 4096), "8", "runs at the same time"),
 

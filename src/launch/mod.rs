@@ -26,6 +26,8 @@ use crate::sandbox::identity;
 
 /// `argv[0]` by which this executable knows that it is the launcher.
 const ARGV0: &str = "cofferdam-launcher";
+/// Variables that name the scratch directory of a run, unless the policy sets them.
+pub(crate) const SCRATCH_VARIABLES: [&str; 2] = ["HOME=", "TMPDIR="];
 /// Size of the private scratch file system.
 const SCRATCH_BYTES: u64 = 64 << 20;
 

@@ -157,7 +157,7 @@ impl Stub<'_> {
     /// `HOME` and `TMPDIR` are the scratch directory unless the policy sets them.
     fn scratch_environment(&self, env: &mut Vec<CString>) {
         let home = self.scratch.map_or(Path::new("/nonexistent"), Scratch::path).as_os_str().as_bytes();
-        for name in [&b"HOME="[..], b"TMPDIR="] {
+        for name in super::SCRATCH_VARIABLES.map(str::as_bytes) {
             if !env.iter().any(|entry| entry.as_bytes().starts_with(name))
                 && let Ok(entry) = CString::new([name, home].concat())
             {

@@ -15,6 +15,9 @@ pub(super) fn result(program: &str, outcome: Outcome) -> CallToolResult {
         Outcome::AuditUnavailable(reason) => error(format!(
             "{reason}. Nothing was run: a command runs only after its start is recorded. Tell the operator of this server."
         )),
+        Outcome::Unrecorded(reason) => error(format!(
+            "{reason}. The command ran, but its end could not be recorded, so what it printed is withheld. Tell the operator of this server."
+        )),
         Outcome::NotStarted(reason) => CallToolResult::structured(not_started(program, &reason)),
         Outcome::Ran(report) if report.cancelled => error(
             "Cancelled: the caller went away or the server is stopping; the command and all of its descendants were killed."

@@ -42,7 +42,7 @@ fn ran(outcome: Outcome) -> Result<Box<Report>, Failed> {
     match outcome {
         Outcome::Ran(report) => Ok(report),
         Outcome::Denied(denial) => Err(format!("the policy refuses the attempts: {}", denial.message)),
-        Outcome::AuditUnavailable(e) => Err(e.to_string()),
+        Outcome::AuditUnavailable(e) | Outcome::Unrecorded(e) => Err(e.to_string()),
         Outcome::NotStarted(failed) => Err(format!(
             "the attempts could not be started ({}): {}; this program must be executable for the user of \
              commands: install it on a file system that is not noexec",
@@ -135,7 +135,7 @@ pub(super) async fn names(appliance: &Appliance) -> Result<Vec<Line>, Failed> {
             Outcome::Denied(denial) => (Answered::Blocked, format!("refused: {}", denial.rule)),
             Outcome::Ran(_) => (Answered::Open, "it ran".to_owned()),
             Outcome::NotStarted(failed) => (Answered::Open, format!("allowed ({})", failed.message)),
-            Outcome::AuditUnavailable(e) => return Err(e.to_string()),
+            Outcome::AuditUnavailable(e) | Outcome::Unrecorded(e) => return Err(e.to_string()),
         };
         lines.push(Line { layer: Layer::Names, id, what, expected, result, detail });
     }
