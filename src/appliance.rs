@@ -72,6 +72,8 @@ pub struct Report {
     pub killed: u32,
     /// Descendants left after that: 0, asserted by the supervisor.
     pub left: u32,
+    /// What went wrong with the supervision of the run, when its status never arrived.
+    pub fault: Option<String>,
     /// Wall-clock limit that was in force.
     pub timeout: Duration,
     /// The caller asked for a longer one than the policy allows.
@@ -290,7 +292,10 @@ impl Appliance {
         let Finished { ended, stdout, stderr } = finished;
         // A supervisor that died took the status with it: the launcher has killed what was left, and
         // "unknown" is the only honest answer.
-        let ended = ended.ok();
+        let (ended, fault) = match ended {
+            Ok(ended) => (Some(ended), None),
+            Err(error) => (None, Some(error.message)),
+        };
         let exit = match ended.as_ref().map(|e| (e.code, e.signal)) {
             Some((Some(code), _)) => Exit::Code(code),
             Some((None, Some(signal))) => Exit::Signal(signal),
@@ -306,6 +311,7 @@ impl Appliance {
             duration: end.duration,
             killed: ended.as_ref().map_or(0, |e| e.killed),
             left: ended.as_ref().map_or(0, |e| e.left),
+            fault,
             timeout: plan.timeout(),
             timeout_clamped: plan.timeout_clamped(),
         }))

@@ -215,7 +215,9 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
             {
                 say(&format!("{name}: {bytes} bytes dropped beyond the limit (limits.output_bytes)"));
             }
-            if report.timed_out && !json {
+            if let Some(fault) = &report.fault {
+                say(&format!("{fault}; what was left of it is killed"));
+            } else if report.timed_out && !json {
                 let limit = humantime::format_duration(report.timeout);
                 say(&format!("timed out after {limit}; {} descendants killed", report.killed));
             }
@@ -235,10 +237,10 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
 fn status_of(report: &Report) -> u8 {
     let byte = |n: i32| u8::try_from(n & 0xFF).unwrap_or(FAILED);
     match report.exit {
+        Exit::Unknown => FAILED,
         _ if report.timed_out => TIMED_OUT,
         Exit::Code(code) => byte(code),
         Exit::Signal(signal) => byte(128 + signal),
-        Exit::Unknown => FAILED,
     }
 }
 
@@ -270,6 +272,7 @@ fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
                 "cancelled": report.cancelled,
                 "duration_ms": u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
                 "killed": report.killed,
+                "fault": report.fault,
                 "stdout": report.stdout.text,
                 "stderr": report.stderr.text,
                 "truncated": truncated,

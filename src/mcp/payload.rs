@@ -46,7 +46,9 @@ fn ran(report: Report) -> Value {
     let truncated = per_stream(&report, |captured| {
         captured.dropped.map(|dropped| json!({"bytes": dropped.bytes, "lines": dropped.lines}))
     });
-    object.insert("stderr".to_owned(), Value::String(report.stderr.text));
+    // The reason stands where a caller looks for one, as for a command that could not be spawned.
+    let fault = report.fault.map(|fault| format!("{fault}\n"));
+    object.insert("stderr".to_owned(), Value::String(report.stderr.text + fault.as_deref().unwrap_or("")));
     object.insert("stdout".to_owned(), Value::String(report.stdout.text));
     object.insert("timed-out".to_owned(), Value::Bool(report.timed_out));
     if report.timeout_clamped {
@@ -114,6 +116,7 @@ mod tests {
             duration: Duration::ZERO,
             killed: 0,
             left: 0,
+            fault: None,
             timeout: Duration::from_secs(30),
             timeout_clamped: false,
         }

@@ -49,7 +49,7 @@ pub enum ServeError {
 }
 
 /// Serves one client on standard input and output until it closes its end or a signal comes. When
-/// this returns, every run of the connection has ended or [`GRACE`] has passed.
+/// this returns, every run of the connection has ended or a grace period has passed.
 ///
 /// # Errors
 ///

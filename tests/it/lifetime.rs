@@ -90,7 +90,7 @@ fn a_killed_supervisor_leaves_nothing_and_is_an_error() {
     assert!(text.contains("supervisor"), "{text}");
     eventually("nothing is left", || lab.alive().is_empty());
     let end = lab.end();
-    assert_eq!(end["outcome"], "sandbox_error", "{end}");
+    assert_eq!((&end["outcome"], &end["error_code"]), (&json!("lost"), &json!("supervisor_died")), "{end}");
     assert_eq!(served.probed(&lab, &["say", "on"])["stdout"], "on\n", "the next run is as good as any");
 }
 

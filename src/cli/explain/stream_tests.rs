@@ -1,3 +1,5 @@
+//! The stream of verdicts: order, profiles, bad lines.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -21,7 +23,7 @@ fn answers(input: &str, allow: Option<&[&str]>) -> (Vec<Value>, u64) {
 #[test]
 fn each_line_gets_its_verdict_in_order() {
     let input = r#"{"argv":["git","log"]}
-{"argv":["git","push"],"allow":["git"]}
+{"argv":["git","push"]}
 {"argv":["rm","-rf","x"],"allow":["rg","git"]}
 {"argv":["cat","\u0041\"\n"],"allow":["cat"],"id":"v1","verdict":"x"}
 

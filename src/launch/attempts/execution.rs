@@ -16,7 +16,7 @@ use super::read::{Stop, call, step};
 use super::{SECONDS, Scene, Tried};
 use crate::sys::attempt as raw;
 
-/// The smallest program for x86-64 that there is: it exits with status [`STATUS`]. One header, one
+/// The smallest program for x86-64 that there is: it exits with a status of its own. One header, one
 /// segment that maps the file, three instructions.
 pub const PROGRAM: &[u8] = &[
     0x7f,
