@@ -1,3 +1,5 @@
+//! Tests of `policy/arguments.rs`.
+
 use super::*;
 use crate::policy::testing;
 

@@ -1,3 +1,5 @@
+//! Tests of `policy/environment.rs`.
+
 use super::*;
 use crate::policy::testing;
 

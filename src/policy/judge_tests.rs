@@ -1,3 +1,5 @@
+//! Tests of `policy/judge.rs`.
+
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;

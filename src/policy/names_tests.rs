@@ -1,3 +1,5 @@
+//! Tests of `policy/names.rs`.
+
 use proptest::prelude::*;
 
 use super::*;
