@@ -86,9 +86,11 @@ impl Stub<'_> {
     fn confine(&self) -> Result<(OwnedFd, SignalFd), Failure> {
         nix::unistd::setsid().map_err(nx("setsid"))?;
         nix::sys::prctl::set_child_subreaper(true).map_err(nx("child_subreaper"))?;
+        // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
+        // holds that back. The command starts with an empty mask.
+        SigSet::all().thread_block().map_err(nx("signal_mask"))?;
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
-        mask.thread_block().map_err(nx("signal_mask"))?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(nx("signalfd"))?;
         let rules = |e: landlock::RulesetError| failure("landlock", &e, 0);
