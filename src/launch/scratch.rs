@@ -153,7 +153,7 @@ mod tests {
         std::fs::write(inner.join("file"), "x").unwrap();
         let chain = [inner.as_path(), inner.parent().unwrap(), &scratch.path().join("a"), scratch.path()];
         for dir in chain {
-            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0)).unwrap();
+            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o000)).unwrap();
         }
         scratch.remove().unwrap();
         assert!(!scratch.path().exists());
