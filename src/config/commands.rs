@@ -132,9 +132,9 @@ fn program(loader: &mut Loader<'_, '_>, word: &Word, programs: &Programs) -> Opt
             let what = format!("program \"{name}\" is in no directory of environment.path{remedy}");
             loader.reader.problem(word.at, &word.key, what);
         }
-        Absent::Writable(path) => {
+        Absent::InWorkspace(path) => {
             let what = format!(
-                "program {} lies in the writable workspace, where commands could replace it",
+                "program {} lies in the workspace, where nothing can be executed: install it elsewhere",
                 path.display()
             );
             loader.reader.problem(word.at, &word.key, what);

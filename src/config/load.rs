@@ -155,7 +155,9 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let audit = sections::audit(loader, root, workspace.as_ref());
     let path = environment.as_ref().map(|environment| environment.path.as_str());
     let mut programs = path.map(Programs::new);
-    if let Some(workspace) = workspace.as_ref().filter(|workspace| workspace.write) {
+    // A read-only one too: nothing can be executed there, and what a program there says it needs
+    // would be read by the server and granted.
+    if let Some(workspace) = workspace.as_ref() {
         programs = programs.map(|programs| programs.refusing_below(&workspace.path));
     }
     let names = commands::names(loader, root, programs.as_ref(), workspace.as_ref());

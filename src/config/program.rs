@@ -37,9 +37,9 @@ pub enum Absent {
     /// It is there, but not a regular file with an executable bit.
     #[error("not an executable file: {}", .0.display())]
     NotExecutable(PathBuf),
-    /// It lies where commands may write, so what was judged could be changed before it runs.
-    #[error("inside of the writable workspace: {}", .0.display())]
-    Writable(PathBuf),
+    /// It lies in the workspace: nothing can be executed there, and its content is anybody's.
+    #[error("inside of the workspace: {}", .0.display())]
+    InWorkspace(PathBuf),
     /// A relative path with a slash, which depends on the working directory.
     #[error("a relative path is never resolved: {0} (send a bare name or an absolute path)")]
     Relative(String),
@@ -49,7 +49,7 @@ pub enum Absent {
 #[derive(Debug)]
 pub struct Programs {
     directories: Vec<PathBuf>,
-    writable: Option<PathBuf>,
+    workspace: Option<PathBuf>,
     known: RwLock<HashMap<String, Result<Arc<Program>, Absent>>>,
 }
 
@@ -59,13 +59,13 @@ impl Programs {
     #[must_use]
     pub fn new(path: &str) -> Self {
         let directories = path.split(':').map(PathBuf::from).filter(|dir| dir.is_absolute()).collect();
-        Self { directories, writable: None, known: RwLock::default() }
+        Self { directories, workspace: None, known: RwLock::default() }
     }
 
     /// The same resolver, refusing every program below this canonical directory.
     #[must_use]
-    pub fn refusing_below(mut self, writable: &Path) -> Self {
-        self.writable = Some(writable.to_path_buf());
+    pub fn refusing_below(mut self, workspace: &Path) -> Self {
+        self.workspace = Some(workspace.to_path_buf());
         self
     }
 
@@ -125,8 +125,8 @@ impl Programs {
         if !file.is_file() || file.permissions().mode() & 0o111 == 0 {
             return Err(Absent::NotExecutable(path.to_path_buf()));
         }
-        if self.writable.as_ref().is_some_and(|root| real.starts_with(root) || path.starts_with(root)) {
-            return Err(Absent::Writable(path.to_path_buf()));
+        if self.workspace.as_ref().is_some_and(|root| real.starts_with(root) || path.starts_with(root)) {
+            return Err(Absent::InWorkspace(path.to_path_buf()));
         }
         Ok(Arc::new(Program {
             asked: asked.to_owned(),
@@ -222,16 +222,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_below_a_writable_directory_is_a_program() {
+    fn nothing_below_the_workspace_is_a_program() {
         let (_keep, root) = house();
         script(&root.join("work/tool"), 0o755);
         fs::create_dir_all(root.join("bin")).unwrap();
         symlink(root.join("work/tool"), root.join("bin/tool")).unwrap();
         let programs = Programs::new(root.join("bin").to_str().unwrap()).refusing_below(&root.join("work"));
-        assert!(matches!(programs.lookup("tool"), Err(Absent::Writable(_))), "also through a link");
+        assert!(matches!(programs.lookup("tool"), Err(Absent::InWorkspace(_))), "also through a link");
         assert!(matches!(
             programs.lookup(root.join("work/tool").to_str().unwrap()),
-            Err(Absent::Writable(_))
+            Err(Absent::InWorkspace(_))
         ));
     }
 }

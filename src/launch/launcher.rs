@@ -167,7 +167,13 @@ impl Launcher {
                 // In a process of its own: the content is hostile and may take long.
                 // SAFETY: the launcher has one thread.
                 match unsafe { sys::fork() } {
-                    Ok(None) => std::process::exit(i32::from(scratch.remove().is_err())),
+                    Ok(None) => {
+                        let removed = scratch.remove();
+                        if let Err(e) = &removed {
+                            eprintln!("cofferdam launcher: removing {}: {e}", scratch.path().display());
+                        }
+                        std::process::exit(i32::from(removed.is_err()))
+                    }
                     Ok(Some(pid)) => drop(self.stubs.insert(pid.as_raw(), None)),
                     Err(e) => {
                         eprintln!("cofferdam launcher: removing {}: fork: {e}", scratch.path().display())

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, renameat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::{UnlinkatFlags, mkdir, unlinkat};
 
 /// One run's scratch directory.
@@ -38,10 +38,25 @@ impl Scratch {
             Err(Errno::ENOTEMPTY | Errno::EEXIST) => {}
             done => return Ok(done?),
         }
+        give_back(AT_FDCWD, &self.path);
         let top = open_dir(AT_FDCWD, &self.path)?;
-        let mut fresh = 0u64;
+        // A prefix that the run cannot have guessed: nothing of its making stands in the way.
+        let mut fresh = Fresh { prefix: uuid::Uuid::new_v4().simple().to_string(), count: 0 };
         while empty_once(&top, &mut fresh)? {}
         Ok(unlinkat(AT_FDCWD, &self.path, UnlinkatFlags::RemoveDir)?)
+    }
+}
+
+/// Names for directories on their way up.
+struct Fresh {
+    prefix: String,
+    count: u64,
+}
+
+impl Fresh {
+    fn name(&mut self) -> String {
+        self.count += 1;
+        format!("{}-{}", self.prefix, self.count)
     }
 }
 
@@ -50,28 +65,39 @@ fn open_dir(at: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(at, path, flags, Mode::empty())?)
 }
 
+/// The run may have taken the permissions of a directory away; its owner can give them back.
+fn give_back(at: impl AsFd, path: &Path) {
+    // Where it fails (a stub's filter may forbid it), the removal that follows fails and is reported.
+    let _: nix::Result<()> = fchmodat(at, path, Mode::S_IRWXU, FchmodatFlags::FollowSymlink);
+}
+
+/// Removes what is no directory, and empty directories; true when that was all there was to do.
+fn remove_simple(at: &OwnedFd, name: &Path) -> io::Result<bool> {
+    if unlinkat(at, name, UnlinkatFlags::NoRemoveDir).is_ok() {
+        return Ok(true);
+    }
+    match unlinkat(at, name, UnlinkatFlags::RemoveDir) {
+        Ok(()) => Ok(true),
+        Err(Errno::ENOTEMPTY | Errno::EEXIST) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// One pass over the top directory; true when another is needed.
-fn empty_once(top: &OwnedFd, fresh: &mut u64) -> io::Result<bool> {
+fn empty_once(top: &OwnedFd, fresh: &mut Fresh) -> io::Result<bool> {
     let mut again = false;
     for name in names(top)? {
-        if unlinkat(top, &name, UnlinkatFlags::NoRemoveDir).is_ok() {
+        if remove_simple(top, &name)? {
             continue;
         }
         again = true;
-        match unlinkat(top, &name, UnlinkatFlags::RemoveDir) {
-            Err(Errno::ENOTEMPTY | Errno::EEXIST) => {}
-            done => {
-                done?;
-                continue;
-            }
-        }
-        // The run may have taken its own permissions away; the owner can take them back.
-        nix::sys::stat::fchmodat(top, &name, Mode::S_IRWXU, nix::sys::stat::FchmodatFlags::FollowSymlink)?;
+        give_back(top, &name);
         let dir = open_dir(top, &name)?;
         for inner in names(&dir)? {
-            if unlinkat(&dir, &inner, UnlinkatFlags::NoRemoveDir).is_err() {
-                *fresh += 1;
-                renameat(&dir, &inner, top, format!(".up-{fresh}").as_str())?;
+            if !remove_simple(&dir, &inner)? {
+                // Moving a directory to another parent takes the right to write in it.
+                give_back(&dir, &inner);
+                renameat(&dir, &inner, top, fresh.name().as_str())?;
             }
         }
         unlinkat(top, &name, UnlinkatFlags::RemoveDir)?;
@@ -115,6 +141,35 @@ mod tests {
         scratch.remove().unwrap();
         assert!(!scratch.path().exists());
         assert!(outside.path().exists());
+    }
+
+    #[test]
+    fn scratch_permissions_taken_away_do_not_keep_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let base = tempfile::tempdir().unwrap();
+        let scratch = Scratch::create(base.path()).unwrap();
+        let inner = scratch.path().join("a/b/c");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(inner.join("file"), "x").unwrap();
+        let chain = [inner.as_path(), inner.parent().unwrap(), &scratch.path().join("a"), scratch.path()];
+        for dir in chain {
+            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o000)).unwrap();
+        }
+        scratch.remove().unwrap();
+        assert!(!scratch.path().exists());
+    }
+
+    #[test]
+    fn scratch_names_of_the_run_do_not_stand_in_the_way() {
+        let base = tempfile::tempdir().unwrap();
+        let scratch = Scratch::create(base.path()).unwrap();
+        std::fs::create_dir_all(scratch.path().join("a/b/c")).unwrap();
+        std::fs::create_dir_all(scratch.path().join(".up-1/x/y")).unwrap();
+        for number in 2..50 {
+            std::fs::write(scratch.path().join(format!(".up-{number}")), "x").unwrap();
+        }
+        scratch.remove().unwrap();
+        assert!(!scratch.path().exists());
     }
 
     #[test]

@@ -28,6 +28,9 @@ use crate::sandbox::landlock;
 use crate::sandbox::profile::Profile;
 use crate::sys::{self, ChildPlan, Limit, WaitStatus};
 
+/// Most processes that are reaped before the deadline is looked at again.
+const REAP: usize = 256;
+
 /// What a stub gets from the launcher.
 pub(super) struct Stub<'a> {
     /// Its end of the pair.
@@ -86,9 +89,11 @@ impl Stub<'_> {
     fn confine(&self) -> Result<(OwnedFd, SignalFd), Failure> {
         nix::unistd::setsid().map_err(nx("setsid"))?;
         nix::sys::prctl::set_child_subreaper(true).map_err(nx("child_subreaper"))?;
+        // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
+        // holds that back. The command starts with an empty mask.
+        SigSet::all().thread_block().map_err(nx("signal_mask"))?;
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
-        mask.thread_block().map_err(nx("signal_mask"))?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(nx("signalfd"))?;
         let rules = |e: landlock::RulesetError| failure("landlock", &e, 0);
@@ -188,6 +193,7 @@ fn supervise(
     let mut end =
         Tally { pid: pid.as_raw(), ended: None, user: Duration::ZERO, system: Duration::ZERO, max_rss: 0 };
     let mut by = EndedBy::Itself;
+    let mut more = false;
     while end.ended.is_none() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -196,6 +202,8 @@ fn supervise(
         }
         // Rounded up, or the last fraction of a millisecond would spin.
         let wait = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        let again = std::mem::take(&mut more);
+        let wait = if again { PollTimeout::ZERO } else { wait };
         let mut fds =
             [PollFd::new(socket, PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         // EINTR and a full timeout both lead back to the checks above.
@@ -203,9 +211,9 @@ fn supervise(
             continue;
         }
         let [from_server, child] = fds;
-        if child.any() == Some(true) {
+        if child.any() == Some(true) || again {
             let _: nix::Result<_> = signals.read_signal();
-            end.reap();
+            more = end.reap();
         }
         if end.ended.is_none() && from_server.any() == Some(true) {
             by = EndedBy::Kill;
@@ -249,10 +257,14 @@ impl Tally {
         }
     }
 
-    /// Reaps all that has ended, orphans of the command included.
-    fn reap(&mut self) {
-        while let Ok(Some(status)) = sys::wait_any(false) {
+    /// Reaps what has ended, orphans of the command included, but no more than a batch: a command that
+    /// forks faster than this reaps must not keep its supervisor from the deadline. Says whether to
+    /// come back.
+    fn reap(&mut self) -> bool {
+        for _ in 0..REAP {
+            let Ok(Some(status)) = sys::wait_any(false) else { return false };
             self.count(&status);
         }
+        true
     }
 }

@@ -10,6 +10,12 @@ use serde_json::Value;
 /// Fields of the `run` tool.
 pub(super) const RUN_FIELDS: [&str; 5] = ["args", "command", "cwd", "stdin", "timeout"];
 
+/// Most unknown arguments that a refusal names, and the longest name that it repeats.
+const UNKNOWN_NAMED: usize = 8;
+const UNKNOWN_BYTES: usize = 64;
+/// Most bytes of a refusal.
+const REFUSAL: usize = 4096;
+
 /// What a `run` call asks for.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct RunArguments {
@@ -70,13 +76,24 @@ pub(super) fn run(given: Option<JsonObject>, stdin_bytes: usize) -> Result<RunAr
             None => wrong.push(format!("timeout must be a positive number of seconds, not {value}")),
         },
     }
-    if wrong.is_empty() { Ok(out) } else { Err(wrong.join("; ")) }
+    if wrong.is_empty() { Ok(out) } else { Err(refusal(&wrong)) }
+}
+
+/// What is wrong, in one text of bounded length.
+fn refusal(wrong: &[String]) -> String {
+    let mut text = wrong.join("; ");
+    if text.len() > REFUSAL {
+        let end = (0..=REFUSAL).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// Refuses any argument of a tool that takes none.
 pub(super) fn none(given: Option<JsonObject>) -> Result<(), String> {
     let wrong = unknown(&given.unwrap_or_default(), &[]);
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    if wrong.is_empty() { Ok(()) } else { Err(refusal(&wrong)) }
 }
 
 fn unknown(given: &JsonObject, known: &[&str]) -> Vec<String> {
@@ -84,7 +101,11 @@ fn unknown(given: &JsonObject, known: &[&str]) -> Vec<String> {
     given
         .keys()
         .filter(|key| !known.contains(&key.as_str()))
+        .take(UNKNOWN_NAMED)
         .map(|key| {
+            if key.len() > UNKNOWN_BYTES {
+                return format!("unknown argument with a name of {} bytes (valid: {valid})", key.len());
+            }
             let nearest = known
                 .iter()
                 .map(|name| (strsim::damerau_levenshtein(key, name), name))

@@ -123,18 +123,23 @@ impl<R: Runner> Server<R> {
         let cancel = self.stop.child_token();
         let caller = context.ct.clone();
         let task = tokio::spawn(async move {
-            let _permit = permit;
             let mut run = std::pin::pin!(runner.run(call, cancel.clone()));
-            tokio::select! {
+            let outcome = tokio::select! {
                 outcome = &mut run => outcome,
                 () = caller.cancelled() => {
                     cancel.cancel();
                     run.await
                 }
-            }
+            };
+            (outcome, permit)
         });
         match task.await {
-            Ok(outcome) => Ok(payload::result(&program, outcome)),
+            Ok((outcome, permit)) => {
+                if let Some(asked) = context.extensions.get::<Asked>() {
+                    asked.hold(permit);
+                }
+                Ok(payload::result(&program, outcome))
+            }
             Err(error) => {
                 tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");
                 Err(ErrorData::internal_error(

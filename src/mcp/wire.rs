@@ -7,6 +7,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{
     ClientNotification, ClientRequest, ErrorData, GetExtensions, GetMeta, JsonRpcMessage, ProtocolVersion,
@@ -20,12 +21,15 @@ use tokio::sync::Mutex;
 use tokio_util::bytes::{Buf, BytesMut};
 use tokio_util::sync::CancellationToken;
 
-use super::in_flight::{Asked, InFlight};
+use super::in_flight::{InFlight, is_short};
 
 /// Longest message that is read. Parsing can take a hundred times the size in memory.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 const READ_BYTES: usize = 16 * 1024;
+
+/// How long the last answers may take once serving has come to its end.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Both directions of one connection.
 pub(super) struct Wire<R, W> {
@@ -124,13 +128,16 @@ where
         };
         match &mut message {
             JsonRpcMessage::Request(request) => {
-                let Some(number) = self.in_flight.begin(&request.id) else {
-                    let message = "this request id is in flight already: use each id once";
-                    self.complain(ErrorData::invalid_request(message, None), Some(request.id.clone()));
-                    return None;
+                let (number, asked) = match self.in_flight.begin(&request.id) {
+                    Ok(taken) => taken,
+                    Err(message) => {
+                        let id = Some(request.id.clone()).filter(is_short);
+                        self.complain(ErrorData::invalid_request(message, None), id);
+                        return None;
+                    }
                 };
-                let asked = std::mem::replace(&mut request.id, number);
-                request.request.extensions_mut().insert(Asked(asked));
+                request.id = number;
+                request.request.extensions_mut().insert(asked);
                 self.opened = self.opened || opens(&request.request);
             }
             JsonRpcMessage::Notification(notification) => {
@@ -167,6 +174,7 @@ where
                     Some(Value::Number(id)) => id.as_i64().map(RequestId::Number),
                     _ => None,
                 };
+                let id = id.filter(is_short);
                 let message = "not one JSON-RPC 2.0 request or notification (batches are not part of MCP)";
                 self.complain(ErrorData::invalid_request(message, None), id);
             }
@@ -188,9 +196,13 @@ where
         if self.complaints.is_empty() {
             return Ok(());
         }
-        let mut out = self.out.lock().await;
-        out.unwritten.extend_from_slice(&std::mem::take(&mut self.complaints));
-        out.flush().await
+        let (out, stop) = (Arc::clone(&self.out), self.stop.clone());
+        let written = async {
+            let mut out = out.lock().await;
+            out.unwritten.extend_from_slice(&std::mem::take(&mut self.complaints));
+            out.flush().await
+        };
+        before_the_end(&stop, written).await
     }
 }
 
@@ -225,20 +237,33 @@ where
             JsonRpcMessage::Error(error) => error.id.as_mut(),
             _ => None,
         };
-        let wanted = match id {
-            Some(id) => self.in_flight.answered(id).map(|asked| *id = asked).is_some(),
-            None => true,
+        let (wanted, place) = match id {
+            Some(id) => {
+                let asked = self.in_flight.answered(id);
+                if let Some(asked) = &asked {
+                    *id = asked.0.clone();
+                }
+                (asked.is_some(), asked)
+            }
+            None => (true, None),
         };
         let bytes = frame(&item);
         let out = Arc::clone(&self.out);
+        let stop = self.stop.clone();
         async move {
             if !wanted {
                 return Ok(());
             }
             let bytes = bytes?;
-            let mut out = out.lock().await;
-            out.unwritten.extend_from_slice(&bytes);
-            out.flush().await
+            drop(item);
+            let written = async {
+                let mut out = out.lock().await;
+                out.unwritten.extend_from_slice(&bytes);
+                out.flush().await
+            };
+            let written = before_the_end(&stop, written).await;
+            drop(place); // only now may another command take its place
+            written
         }
     }
 
@@ -272,6 +297,20 @@ where
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.out.lock().await.writer = None;
         Ok(())
+    }
+}
+
+/// A write, given up when serving has come to its end and the client has not read for [`FAREWELL`].
+async fn before_the_end(
+    stop: &CancellationToken,
+    write: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
+    tokio::select! {
+        biased;
+        written = write => written,
+        () = async { stop.cancelled().await; tokio::time::sleep(FAREWELL).await } => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answers"))
+        }
     }
 }
 

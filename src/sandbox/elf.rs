@@ -16,6 +16,10 @@ use object::{LittleEndian, ReadCache, ReadRef};
 
 /// Largest file that is read to learn its libraries.
 const MAX_ELF: u64 = 512 << 20;
+/// Most libraries of one program, and most directories that one is looked for in: programs have tens
+/// of the one and a few of the other.
+const MAX_LIBRARIES: usize = 1024;
+const MAX_DIRECTORIES: usize = 64;
 /// Opened by the C library itself without being linked: unwinding for thread cancellation.
 const ALWAYS: &[&str] = &["libgcc_s.so.1"];
 
@@ -78,17 +82,25 @@ pub fn needs(program: &Path) -> Result<Needs, ElfError> {
         if !seen.insert(name.clone()) {
             continue;
         }
+        if seen.len() > MAX_LIBRARIES {
+            return Err(malformed(program, "it links too many libraries"));
+        }
         for dir in search.iter().chain(library_dirs()) {
             let Ok(real) = dir.join(&name).canonicalize() else { continue };
             if !real.is_file() || !out.libraries.insert(real.clone()) {
                 continue;
             }
             let library = parse(&real)?;
-            let inherited: Vec<PathBuf> = library.search.into_iter().chain(search.iter().cloned()).collect();
+            let inherited = library.search.into_iter().chain(search.iter().cloned());
+            let inherited: Vec<PathBuf> = inherited.take(MAX_DIRECTORIES).collect();
             queue.extend(library.needed.into_iter().map(|name| (name, inherited.clone())));
         }
     }
     Ok(out)
+}
+
+fn malformed(path: &Path, reason: &str) -> ElfError {
+    ElfError::Malformed { path: path.to_owned(), reason: reason.to_owned() }
 }
 
 fn parse(path: &Path) -> Result<Parsed, ElfError> {
@@ -111,7 +123,11 @@ fn parse(path: &Path) -> Result<Parsed, ElfError> {
     if magic != *b"\x7fELF" {
         return Ok(Parsed::default());
     }
-    parse_elf(path, &data).map_err(|e| ElfError::Malformed { path: path.to_owned(), reason: e.to_string() })
+    let parsed = parse_elf(path, &data).map_err(|e| malformed(path, &e.to_string()))?;
+    if parsed.search.len() > MAX_DIRECTORIES || parsed.needed.len() > MAX_LIBRARIES {
+        return Err(malformed(path, "it names too many libraries or directories"));
+    }
+    Ok(parsed)
 }
 
 fn parse_elf(path: &Path, data: &ReadCache<File>) -> Result<Parsed, object::read::Error> {

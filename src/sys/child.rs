@@ -3,7 +3,7 @@
 //! `clone(CLONE_VM | CLONE_VFORK)` copies no page tables and suspends the parent until the child
 //! has executed or ended, so an error comes back through the shared memory as (step, errno).
 //! The child makes raw calls only: no allocation, no lock, no panic. Order and reasons are those of
-//! `SECURITY.md`; what can be done before (session, capabilities, no-new-privs, memory rules, the
+//! `SECURITY.md`; what can be done before (capabilities, no-new-privs, memory rules, the
 //! system-call filter) the stub did already, and the child inherits it.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -47,6 +47,8 @@ pub(crate) enum Step {
     Clone,
     /// PR_SET_PDEATHSIG.
     ParentDeathSignal,
+    /// A session of its own: no process group is shared with the supervisor.
+    Session,
     /// Standard descriptors.
     Stdio,
     /// Working directory.
@@ -70,6 +72,7 @@ impl Step {
         match self {
             Self::Clone => "clone",
             Self::ParentDeathSignal => "parent_death_signal",
+            Self::Session => "setsid",
             Self::Stdio => "stdio",
             Self::Chdir => "chdir",
             Self::Limits => "rlimits",
@@ -107,8 +110,9 @@ struct Shared<'a> {
 }
 
 /// The steps of the child, so that one can travel as a number.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step::ParentDeathSignal,
+    Step::Session,
     Step::Stdio,
     Step::Chdir,
     Step::Limits,
@@ -190,6 +194,10 @@ unsafe fn steps(s: &Shared<'_>) -> Step {
     // SAFETY: integers only.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0 {
         return Step::ParentDeathSignal;
+    }
+    // SAFETY: takes no argument.
+    if unsafe { libc::setsid() } < 0 {
+        return Step::Session;
     }
     for (target, source) in [(0, s.stdio[0]), (1, s.stdio[1]), (2, s.stdio[2])] {
         // SAFETY: integers only.

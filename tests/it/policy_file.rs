@@ -223,7 +223,7 @@ fn nothing_that_a_command_can_write_is_trusted() {
     let outside = house.base.join("policy.toml");
     let work_text = work.display();
     for (rest, words) in [
-        (format!("allow = [\"{work_text}/tool\"]"), "lies in the writable workspace"),
+        (format!("allow = [\"{work_text}/tool\"]"), "lies in the workspace"),
         (format!("[command.ls]\nexecute = [\"{work_text}/tool\"]"), "never write and execute"),
         (format!("[command.ls]\nexecute = [\"{}\"]", house.base.display()), "never write and execute"),
         (
