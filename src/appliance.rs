@@ -10,17 +10,20 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, OpenRun};
-use crate::config::{Config, ConfigError};
+use crate::config::{Command, Config, ConfigError};
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
 use crate::sandbox::profile::{Profile, ProfileError};
 use crate::sandbox::rlimits;
+
+/// Profiles that are remembered; with `allow_any` there are as many as programs.
+const PROFILES: usize = 1024;
 
 /// One command to run on behalf of somebody.
 #[derive(Debug, Default)]
@@ -118,6 +121,7 @@ pub struct Appliance {
     policy: Policy,
     launcher: Launcher,
     audit: Audit,
+    places: Semaphore,
     /// Profiles by allow-list entry and program file, made at first use.
     profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
 }
@@ -136,7 +140,8 @@ impl Appliance {
         let launcher = crate::launch::start(&config)?;
         let policy = Policy::new(Arc::clone(&config), &server_env)?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
-        Ok(Self { policy, launcher, audit, profiles: Mutex::new(HashMap::new()) })
+        let places = Semaphore::new(config.limits.jobs);
+        Ok(Self { policy, launcher, audit, places, profiles: Mutex::new(HashMap::new()) })
     }
 
     /// Records that a server starts to serve `transport`, and the policy it serves.
@@ -180,8 +185,10 @@ impl Appliance {
     pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
         let Call { request, stdin, context, live } = call;
-        let plan = match self.judge(&request, stdin.as_ref()) {
-            Ok(plan) => plan,
+        let judged = self.judge(&request, stdin.as_ref());
+        // Held until the end is recorded.
+        let (plan, _place) = match judged.and_then(|plan| Ok((plan, self.place()?))) {
+            Ok(ready) => ready,
             Err(denial) => {
                 let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();
                 let facts = records::run_denied(self.config(), &request, &env_names, stdin.as_ref(), &denial);
@@ -237,22 +244,44 @@ impl Appliance {
         }
     }
 
+    /// A place among the runs that the policy allows at the same time.
+    fn place(&self) -> Result<SemaphorePermit<'_>, Denial> {
+        self.places.try_acquire().map_err(|_| Denial {
+            rule: "limits.jobs".into(),
+            kind: RuleKind::Limit,
+            reason: Reason::RateLimited,
+            message: format!(
+                "{} commands run already, as many as the policy allows (limits.jobs); try again when one has ended",
+                self.config().limits.jobs
+            ),
+        })
+    }
+
     /// The kernel profile of an authorised command, made once per entry and program file.
     fn prepare(&self, plan: &Authorized) -> Result<Prepared, LaunchError> {
         let Target::Found(program) = plan.target() else {
             return Err(LaunchError::new("resolve", libc::ENOENT, "no such file or directory"));
         };
-        let command = plan.command();
+        // A name of a pattern or of `allow_any` has no grants of its own: the file names its profile, so
+        // that no spelling of one (`/bin/./true`) makes another.
+        let mut command = Command::clone(plan.command());
+        if !self.config().commands.contains_key(&command.name) {
+            command.name = program.real.display().to_string();
+        }
         let key = (command.name.clone(), program.dev, program.ino);
         let poisoned = |_| LaunchError::new("profile", 0, "a thread panicked while it made a profile");
         if let Some(ready) = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?.get(&key) {
             return Ok(ready.clone());
         }
         let failed = |e: ProfileError| LaunchError::new("profile", 0, &e.to_string());
-        let profile = Profile::compile(self.config(), command, program).map_err(failed)?;
+        let profile = Profile::compile(self.config(), &command, program).map_err(failed)?;
         let digest = profile.digest().map_err(|e| LaunchError::new("profile", 0, &e.to_string()))?;
         let ready = Prepared { profile: Arc::new(profile), digest };
-        self.profiles.lock().map_err(|e| poisoned(e.to_string()))?.insert(key, ready.clone());
+        let mut profiles = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?;
+        if profiles.len() >= PROFILES {
+            profiles.clear();
+        }
+        profiles.insert(key, ready.clone());
         Ok(ready)
     }
 

@@ -25,7 +25,7 @@ fn canonical(config: &Config) -> Value {
     };
     json!({
         "version": 1,
-        "workspace": [config.workspace.path.display().to_string(), config.workspace.write],
+        "workspace": [config.workspace.path.display().to_string(), config.workspace.write, config.workspace.repository_write],
         "path": config.environment.path,
         "pass": sorted(&config.environment.pass),
         "set": config.environment.set,

@@ -88,6 +88,7 @@ pub const KEYS: &[Key] = &[
 
     key("workspace", "path", Kind::Text, "required (built-in policy: the current directory)", "absolute path of an existing directory"),
     key("workspace", "write", Kind::Bool, "false", "whether commands may write below it"),
+    key("workspace", "repository", Kind::Choice(&["read", "write"]), "read", "in a writable workspace: whether .git at its root may be written (hooks and configuration never)"),
 
     key("environment", "path", Kind::Text, SAFE_PATH, "PATH of commands, and the only path programs are found through; absolute directories"),
     key("environment", "pass", Kind::List, "[]", "names taken from the server's environment, and those a caller may set; exact, no loader or interpreter hooks"),

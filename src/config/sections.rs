@@ -33,6 +33,7 @@ pub(super) fn argument_rules(root: &Section<'_>) -> bool {
 pub(super) fn workspace<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Workspace> {
     let section = loader.reader.subsection(root, "workspace");
     let write = Reader::flag(&section, "write");
+    let repository_write = Reader::text(&section, "repository").is_some_and(|word| word.text == "write");
     let written = Reader::text(&section, "path");
     let key = section.key_of("path");
     let at = written.as_ref().map_or(section.at, |word| word.at);
@@ -53,7 +54,7 @@ pub(super) fn workspace<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> 
         }
     };
     let opened = match Workspace::open(&path, write) {
-        Ok(opened) => opened,
+        Ok(opened) => Workspace { repository_write, ..opened },
         Err(error) => {
             let what = format!("cannot open the workspace directory {}: {error}", path.display());
             loader.reader.problem(at, &key, what);

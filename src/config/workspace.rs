@@ -22,6 +22,8 @@ pub struct Workspace {
     pub path: PathBuf,
     /// Whether commands may write below it.
     pub write: bool,
+    /// Whether `.git` at the root may be written, in a writable workspace.
+    pub repository_write: bool,
     /// `O_PATH` descriptor of the root.
     pub root: Arc<OwnedFd>,
 }
@@ -76,7 +78,7 @@ impl Workspace {
     pub fn open(path: &Path, write: bool) -> Result<Self, std::io::Error> {
         let path = std::fs::canonicalize(path)?;
         let root = open_directory(AT_FDCWD, &path, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
-        Ok(Self { path, write, root: Arc::new(root) })
+        Ok(Self { path, write, repository_write: false, root: Arc::new(root) })
     }
 
     /// Opens the working directory that a caller asks for; absent means the root.

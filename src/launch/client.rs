@@ -22,6 +22,13 @@ use crate::sys;
 const WARM_PER_PROFILE: usize = 1;
 /// Stubs kept warm in all.
 const WARM: usize = 8;
+/// Profiles that the launcher remembers; beyond it, it starts anew.
+const KNOWN: usize = 256;
+
+/// Stubs that can exist at the same time: running, waiting, and just ended.
+pub(super) fn stubs(jobs: usize) -> u32 {
+    u32::try_from(jobs.saturating_add(WARM).saturating_add(4)).unwrap_or(u32::MAX)
+}
 
 /// The launcher process and the stubs that wait for work.
 #[derive(Debug)]
@@ -212,13 +219,18 @@ impl Inner {
             _ => LaunchError::new("launcher", e.raw_os_error().unwrap_or(0), &e.to_string()),
         };
         let mut control = lock(&self.control)?;
+        let forget = control.known.len() >= KNOWN;
+        if forget {
+            control.known.clear();
+        }
         let next = u32::try_from(control.known.len()).unwrap_or(u32::MAX);
         let (id, profile) = match control.known.get(&prepared.digest) {
             Some(id) => (*id, None),
             None => (next, Some(Box::new(Profile::clone(&prepared.profile)))),
         };
         let fresh = profile.is_some();
-        wire::send(control.socket.as_fd(), &ToLauncher::Stub { id, profile }, &[], &[]).map_err(io_error)?;
+        wire::send(control.socket.as_fd(), &ToLauncher::Stub { id, profile, forget }, &[], &[])
+            .map_err(io_error)?;
         let answer = wire::recv::<FromLauncher>(control.socket.as_fd()).map_err(io_error)?;
         let packet = answer.ok_or_else(gone)?;
         if fresh && !matches!(packet.header, FromLauncher::Failed(_)) {

@@ -27,7 +27,7 @@ const NOEXEC: u64 = 0x8;
 const SCRATCH_MOUNTS: &[&str] = &["/dev/shm", "/mnt", "/srv"];
 /// Where scratch directories may lie when no mount is possible: only on a noexec file system.
 const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
-/// Files and directories of one scratch file system.
+/// Files and directories of one run's scratch file system.
 const SCRATCH_INODES: u64 = 16_384;
 
 pub(super) fn failure(step: &str, error: &dyn std::fmt::Display, errno: i32) -> Failure {
@@ -62,6 +62,7 @@ pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
         landlock_abi: abi,
         mount_namespace: setup.isolate,
         workspace_noexec: noexec,
+        scratch_slots: if setup.isolate && scratch.is_some() { setup.scratch_slots } else { 0 },
         scratch,
         uid,
         gid,
@@ -71,8 +72,9 @@ pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
     })
 }
 
-/// A mount namespace in which the workspace is noexec (and read-only unless writable) and scratch
-/// is a small noexec file system. Closes the loader route: `ld.so FILE` maps any file it may read.
+/// A mount namespace in which everything is read-only but a writable workspace and scratch, and those
+/// are noexec. Closes the loader route (`ld.so FILE` maps any file it may read) and the changes of
+/// mode, owner and times through a read-only descriptor, for which Landlock has no right.
 fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure> {
     if nix::sched::unshare(CloneFlags::CLONE_NEWNS).is_err() {
         let (outer_uid, outer_gid) = (Uid::effective(), Gid::effective());
@@ -85,32 +87,50 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
     let none: Option<&str> = None;
     nix::mount::mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)
         .map_err(nx("mount propagation"))?;
+    sys::mount_attrs(c"/", RDONLY, 0).map_err(io("read-only root"))?;
     let ws = &setup.workspace;
     nix::mount::mount(Some(ws), ws, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
         .map_err(nx("workspace mount"))?;
-    let path =
-        CString::new(ws.as_os_str().as_bytes()).map_err(|e| failure("workspace mount", &e, libc::EINVAL))?;
-    let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
-    sys::mount_attrs(&path, attrs).map_err(io("workspace mount"))?;
-
+    let clear = if setup.write { RDONLY } else { 0 };
+    sys::mount_attrs(&c_path(ws)?, NOEXEC | NOSUID | NODEV, clear).map_err(io("workspace mount"))?;
     if setup.write {
-        protect_repository(ws)?;
+        protect_repository(ws, setup.repository_write)?;
     }
     let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
     let Some(place) = SCRATCH_MOUNTS.iter().find(free) else { return Ok(None) };
-    let options =
-        format!("size={},nr_inodes={SCRATCH_INODES},mode=0711,uid={uid},gid={gid}", setup.scratch_bytes);
     let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    nix::mount::mount(Some("scratch"), *place, Some("tmpfs"), flags, Some(options.as_str()))
-        .map_err(nx("scratch mount"))?;
-    Ok(Some(PathBuf::from(place)))
+    let tmpfs = |at: &Path, options: &str| {
+        nix::mount::mount(Some("scratch"), at, Some("tmpfs"), flags, Some(options))
+            .map_err(nx("scratch mount"))
+    };
+    let place = PathBuf::from(place);
+    tmpfs(&place, "size=64k,mode=0711")?;
+    // One each, so that no run can fill what another needs.
+    let options =
+        format!("size={},nr_inodes={SCRATCH_INODES},mode=0700,uid={uid},gid={gid}", setup.scratch_bytes);
+    for slot in (0..setup.scratch_slots).map(|number| slot(&place, number)) {
+        std::fs::create_dir(&slot).map_err(io("scratch mount"))?;
+        tmpfs(&slot, &options)?;
+    }
+    Ok(Some(place))
 }
 
-/// In a writable workspace a repository's hooks and configuration stay read-only and `.git` cannot be
-/// renamed away: what a command plants there would run later, outside, when somebody uses git.
-fn protect_repository(workspace: &Path) -> Result<(), Failure> {
+/// Mount point of one run's scratch file system.
+pub(super) fn slot(place: &Path, number: u32) -> PathBuf {
+    place.join(number.to_string())
+}
+
+fn c_path(path: &Path) -> Result<CString, Failure> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|e| failure("mount", &e, libc::EINVAL))
+}
+
+/// In a writable workspace the repository at its root stays read-only unless the policy says otherwise,
+/// and then its hooks and configuration still do; `.git` cannot be renamed away. What a command plants
+/// there (a hook, `core.fsmonitor`, `commondir`) would run later, outside, when somebody uses git.
+fn protect_repository(workspace: &Path, write: bool) -> Result<(), Failure> {
     let none: Option<&str> = None;
-    for (name, attrs) in [(".git", 0), (".git/hooks", RDONLY), (".git/config", RDONLY)] {
+    let git = if write { 0 } else { RDONLY };
+    for (name, attrs) in [(".git", git), (".git/hooks", RDONLY), (".git/config", RDONLY)] {
         let path = workspace.join(name);
         // A link is left alone: mounting on what it points to would not protect the name.
         if !path.symlink_metadata().is_ok_and(|meta| meta.is_dir() || meta.is_file()) {
@@ -118,11 +138,7 @@ fn protect_repository(workspace: &Path) -> Result<(), Failure> {
         }
         nix::mount::mount(Some(&path), &path, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
             .map_err(nx("repository mount"))?;
-        if attrs != 0 {
-            let text = CString::new(path.as_os_str().as_bytes());
-            let text = text.map_err(|e| failure("repository mount", &e, libc::EINVAL))?;
-            sys::mount_attrs(&text, attrs).map_err(io("repository mount"))?;
-        }
+        sys::mount_attrs(&c_path(&path)?, attrs, 0).map_err(io("repository mount"))?;
     }
     Ok(())
 }

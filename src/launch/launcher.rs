@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -12,7 +14,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 
-use super::confine::{confine, failure};
+use super::confine::{confine, failure, slot};
 use super::scratch::Scratch;
 use super::stub::Stub;
 use super::wire::{self, Facts, Failure, FromLauncher, Setup, ToLauncher};
@@ -20,6 +22,10 @@ use crate::sandbox::filter::{self, Insn};
 use crate::sandbox::profile::Profile;
 use crate::sandbox::syscalls;
 use crate::sys;
+
+/// How often and how long a scratch file system is waited for: one second in all.
+const SLOT_TRIES: u32 = 200;
+const SLOT_WAIT: Duration = Duration::from_millis(5);
 
 fn io(step: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |e| failure(step, &e, e.raw_os_error().unwrap_or(0))
@@ -53,8 +59,16 @@ pub(super) fn serve() {
         Err(e) => drop(answer(&FromLauncher::Failed(e))),
         Ok((facts, root)) => {
             if answer(&FromLauncher::Ready(facts.clone())).is_ok() {
-                Launcher { control, signals, facts, root, profiles: HashMap::new(), stubs: HashMap::new() }
-                    .serve();
+                Launcher {
+                    control,
+                    signals,
+                    facts,
+                    root,
+                    profiles: HashMap::new(),
+                    children: HashMap::new(),
+                    lost: Vec::new(),
+                }
+                .serve();
             }
         }
     }
@@ -89,7 +103,23 @@ struct Launcher {
     facts: Facts,
     root: OwnedFd,
     profiles: HashMap<u32, (Profile, Vec<Insn>)>,
-    stubs: HashMap<i32, Option<Scratch>>,
+    /// Stubs, and processes that remove what one left.
+    children: HashMap<i32, Child>,
+    /// Scratch file systems that could not be emptied.
+    lost: Vec<PathBuf>,
+}
+
+/// A process of ours.
+struct Child {
+    scratch: Option<Scratch>,
+    /// It removes this scratch directory, and is no stub.
+    cleaner: bool,
+}
+
+impl Child {
+    fn base(&self) -> Option<&Path> {
+        self.scratch.as_ref().and_then(Scratch::base)
+    }
 }
 
 impl Launcher {
@@ -117,7 +147,10 @@ impl Launcher {
     /// Handles one request; false when the server is gone.
     fn answer(&mut self) -> bool {
         let Ok(Some(packet)) = wire::recv::<ToLauncher>(self.control.as_fd()) else { return false };
-        let ToLauncher::Stub { id, profile } = packet.header;
+        let ToLauncher::Stub { id, profile, forget } = packet.header;
+        if forget {
+            self.profiles.clear();
+        }
         match self.stub(id, profile) {
             Ok(Some(socket)) => {
                 wire::send(self.control.as_fd(), &FromLauncher::Stub, &[], &[socket.as_raw_fd()]).is_ok()
@@ -134,16 +167,15 @@ impl Launcher {
             let filter = filter.map_err(|e| failure("seccomp", &e, 0))?;
             self.profiles.insert(id, (*profile, filter));
         }
+        let scratch = self.scratch()?;
         let Some((profile, filter)) = self.profiles.get(&id) else {
             return Err(failure("profile", &format!("unknown profile {id}"), 0));
         };
-        let scratch =
-            self.facts.scratch.as_deref().map(Scratch::create).transpose().map_err(io("scratch"))?;
         let (server, own) = sys::socketpair().map_err(io("socketpair"))?;
         // SAFETY: the launcher has one thread.
         match unsafe { sys::fork() }.map_err(io("fork"))? {
             Some(pid) => {
-                self.stubs.insert(pid.as_raw(), scratch);
+                self.children.insert(pid.as_raw(), Child { scratch, cleaner: false });
                 Ok(Some(server))
             }
             None => {
@@ -156,54 +188,93 @@ impl Launcher {
         }
     }
 
+    /// A scratch directory on a file system that no other stub has, where there are such.
+    fn scratch(&mut self) -> Result<Option<Scratch>, Failure> {
+        let Some(place) = self.facts.scratch.clone() else { return Ok(None) };
+        let create = |base: &Path| Scratch::create(base).map(Some).map_err(io("scratch"));
+        if self.facts.scratch_slots == 0 {
+            return create(&place);
+        }
+        // The one that has just ended may not be reaped yet.
+        for _ in 0..SLOT_TRIES {
+            let taken: Vec<&Path> = self.children.values().filter_map(Child::base).collect();
+            let mut slots = (0..self.facts.scratch_slots).map(|number| slot(&place, number));
+            if let Some(free) =
+                slots.find(|slot| !taken.contains(&slot.as_path()) && !self.lost.contains(slot))
+            {
+                return create(&free);
+            }
+            std::thread::sleep(SLOT_WAIT);
+            self.reap();
+        }
+        Err(failure("scratch", &"every scratch file system is in use: too many runs at once", libc::EAGAIN))
+    }
+
     /// Reaps ended stubs and whatever a dead one left behind.
     fn reap(&mut self) {
         while let Ok(Some(status)) = sys::wait_any(false) {
-            let Some(scratch) = self.stubs.remove(&status.pid) else { continue };
-            if status.signal.is_some() {
+            let Some(child) = self.children.remove(&status.pid) else { continue };
+            if status.signal.is_some() && !child.cleaner {
                 self.kill_orphans();
             }
-            if let Some(scratch) = scratch.filter(|s| s.path().exists()) {
-                // In a process of its own: the content is hostile and may take long.
-                // SAFETY: the launcher has one thread.
-                match unsafe { sys::fork() } {
-                    Ok(None) => {
-                        let removed = scratch.remove();
-                        if let Err(e) = &removed {
-                            eprintln!("cofferdam launcher: removing {}: {e}", scratch.path().display());
-                        }
-                        std::process::exit(i32::from(removed.is_err()))
+            let Some(scratch) = child.scratch.filter(|s| s.path().exists()) else { continue };
+            if child.cleaner {
+                // It said why; what it could not remove must not be handed to another run.
+                self.lost.extend(scratch.base().map(Path::to_path_buf));
+                continue;
+            }
+            // In a process of its own: the content is hostile and may take long.
+            // SAFETY: the launcher has one thread.
+            match unsafe { sys::fork() } {
+                Ok(None) => {
+                    let removed = scratch.remove();
+                    if let Err(e) = &removed {
+                        eprintln!("cofferdam launcher: removing {}: {e}", scratch.path().display());
                     }
-                    Ok(Some(pid)) => drop(self.stubs.insert(pid.as_raw(), None)),
-                    Err(e) => {
-                        eprintln!("cofferdam launcher: removing {}: fork: {e}", scratch.path().display())
-                    }
+                    std::process::exit(i32::from(removed.is_err()))
+                }
+                Ok(Some(pid)) => {
+                    self.children.insert(pid.as_raw(), Child { scratch: Some(scratch), cleaner: true });
+                }
+                Err(e) => {
+                    eprintln!("cofferdam launcher: removing {}: fork: {e}", scratch.path().display());
+                    self.lost.extend(scratch.base().map(Path::to_path_buf));
                 }
             }
         }
     }
 
     /// A stub that was killed from outside leaves its tree to us (child subreaper): kill what is not
-    /// a stub until nothing is left.
+    /// a stub, and all below it, until nothing is left.
     fn kill_orphans(&self) {
-        let list = format!("/proc/self/task/{}/children", nix::unistd::gettid());
         for _ in 0..1000 {
-            let text = match std::fs::read_to_string(&list) {
-                Ok(text) => text,
-                Err(e) => return eprintln!("cofferdam launcher: reading {list} to find orphans failed: {e}"),
+            let mut tree: Vec<i32> = match children_of(nix::unistd::gettid()) {
+                Ok(children) => children.into_iter().filter(|pid| !self.children.contains_key(pid)).collect(),
+                Err(e) => return eprintln!("cofferdam launcher: looking for orphans failed: {e}"),
             };
-            let children = text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
-            let orphans: Vec<i32> = children.filter(|pid| !self.stubs.contains_key(pid)).collect();
-            if orphans.is_empty() {
+            let orphans = tree.len();
+            if orphans == 0 {
                 return;
             }
-            for pid in orphans {
+            // Whole trees at once: what forks faster than it is killed must not outrun us.
+            let mut next = 0;
+            while let Some(pid) = tree.get(next).copied() {
                 let pid = Pid::from_raw(pid);
                 // Gone already is as good.
                 let _: nix::Result<()> = kill(pid, Signal::SIGKILL);
-                let _: nix::Result<_> = nix::sys::wait::waitpid(pid, None);
+                tree.extend(children_of(pid).into_iter().flatten()); // one that is gone has none
+                next += 1;
+            }
+            for pid in tree.into_iter().take(orphans) {
+                let _: nix::Result<_> = nix::sys::wait::waitpid(Pid::from_raw(pid), None);
             }
         }
         eprintln!("cofferdam launcher: processes of a dead supervisor are left");
     }
+}
+
+/// Children of the main thread of `pid` (proc(5), `/proc/PID/task/TID/children`).
+fn children_of(pid: Pid) -> std::io::Result<Vec<i32>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    text.split_whitespace().map(|word| word.parse().map_err(std::io::Error::other)).collect()
 }

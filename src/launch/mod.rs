@@ -28,7 +28,7 @@ use crate::sandbox::identity;
 const ARGV0: &str = "cofferdam-launcher";
 /// Variables that name the scratch directory of a run, unless the policy sets them.
 pub(crate) const SCRATCH_VARIABLES: [&str; 2] = ["HOME=", "TMPDIR="];
-/// Size of the private scratch file system.
+/// Size of one run's private scratch file system.
 const SCRATCH_BYTES: u64 = 64 << 20;
 
 /// Why a command could not be started, or its launcher not be set up.
@@ -77,8 +77,10 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
     let setup = wire::Setup {
         workspace: workspace.path.clone(),
         write: workspace.write,
+        repository_write: workspace.repository_write,
         user,
         isolate: true,
+        scratch_slots: client::stubs(config.limits.jobs),
         scratch_bytes: SCRATCH_BYTES,
     };
     let launcher = Launcher::start(&setup).or_else(|first| {

@@ -27,6 +27,11 @@ impl Scratch {
         Ok(Self { path })
     }
 
+    /// The directory it was made in.
+    pub(super) fn base(&self) -> Option<&Path> {
+        self.path.parent()
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

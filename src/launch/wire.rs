@@ -24,11 +24,15 @@ pub(crate) struct Setup {
     pub(crate) workspace: PathBuf,
     /// Whether commands may write there.
     pub(crate) write: bool,
+    /// Whether `.git` at the root of a writable workspace may be written.
+    pub(crate) repository_write: bool,
     /// User and group to become, when the server is root.
     pub(crate) user: Option<(u32, u32)>,
     /// Try to get a mount namespace of its own.
     pub(crate) isolate: bool,
-    /// Bytes of the private scratch file system.
+    /// Private scratch file systems to make: one a stub that can exist at the same time.
+    pub(crate) scratch_slots: u32,
+    /// Bytes of each.
     pub(crate) scratch_bytes: u64,
 }
 
@@ -43,6 +47,8 @@ pub struct Facts {
     pub workspace_noexec: bool,
     /// Directory below which each run gets its scratch directory; absent: there is none.
     pub scratch: Option<PathBuf>,
+    /// Scratch file systems below it, one a run; 0: the runs share the one of the host.
+    pub scratch_slots: u32,
     /// User id of commands.
     pub uid: u32,
     /// Group id of commands.
@@ -64,6 +70,8 @@ pub(crate) enum ToLauncher {
         id: u32,
         /// What it is, when the launcher does not have it yet.
         profile: Option<Box<Profile>>,
+        /// Drop the profiles known so far.
+        forget: bool,
     },
 }
 

@@ -57,6 +57,8 @@ pub enum Reason {
     EmptyCommand,
     /// A limit asked for cannot be granted.
     LimitTooHigh,
+    /// As many commands run already as the policy allows.
+    RateLimited,
 }
 
 impl RuleKind {
@@ -90,6 +92,7 @@ impl Reason {
             Self::NulInArgument => "nul_in_argument",
             Self::EmptyCommand => "empty_command",
             Self::LimitTooHigh => "limit_too_high",
+            Self::RateLimited => "rate_limited",
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) fn config(names: &[&str]) -> Config {
         workspace: Arc::new(Workspace {
             path: PathBuf::from("/"),
             write: false,
+            repository_write: false,
             root: Arc::new(root.into()),
         }),
         environment: Environment {

@@ -126,12 +126,12 @@ pub(crate) unsafe fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-/// Sets mount attributes on `path` and all mounts below it (mount_setattr(2), Linux 5.12).
+/// Sets and clears mount attributes on `path` and all mounts below it (mount_setattr(2), Linux 5.12).
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN in the mount namespace's user namespace.
-pub(crate) fn mount_attrs(path: &CStr, set: u64) -> io::Result<()> {
-    let attr = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+pub(crate) fn mount_attrs(path: &CStr, set: u64, clear: u64) -> io::Result<()> {
+    let attr = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     // SAFETY: the path is NUL-terminated and the attribute lives over the call, with its true size.
     check(unsafe {
         libc::syscall(

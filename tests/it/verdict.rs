@@ -115,6 +115,7 @@ fn policy() -> Policy {
         workspace: Arc::new(Workspace {
             path: PathBuf::from("/"),
             write: false,
+            repository_write: false,
             root: Arc::new(root.into()),
         }),
         environment: Environment { path: "/nonexistent".to_owned(), pass: Vec::new(), set: BTreeMap::new() },
