@@ -86,10 +86,18 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
     nix::mount::mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)
         .map_err(nx("mount propagation"))?;
     let ws = &setup.workspace;
-    nix::mount::mount(Some(ws), ws, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
-        .map_err(nx("workspace mount"))?;
     let path =
         CString::new(ws.as_os_str().as_bytes()).map_err(|e| failure("workspace mount", &e, libc::EINVAL))?;
+    let tree = sys::clone_tree(&path).map_err(io("workspace mount"))?;
+    // Everything but the workspace and scratch is read-only, metadata included: a descriptor that was
+    // opened for reading is enough for fchmod(2), and no Landlock right stands for it. Device files
+    // take data all the same.
+    match sys::mount_attrs(c"/", RDONLY | NOSUID) {
+        // In a chroot the root is no mount; the ordinary permissions are left.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+        other => other.map_err(io("read-only mounts"))?,
+    }
+    sys::attach_tree(&tree, &path).map_err(io("workspace mount"))?;
     let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
     sys::mount_attrs(&path, attrs).map_err(io("workspace mount"))?;
 
