@@ -87,12 +87,20 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
     let none: Option<&str> = None;
     nix::mount::mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)
         .map_err(nx("mount propagation"))?;
-    sys::mount_attrs(c"/", RDONLY, 0).map_err(io("read-only root"))?;
     let ws = &setup.workspace;
-    nix::mount::mount(Some(ws), ws, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
-        .map_err(nx("workspace mount"))?;
-    let clear = if setup.write { RDONLY } else { 0 };
-    sys::mount_attrs(&c_path(ws)?, NOEXEC | NOSUID | NODEV, clear).map_err(io("workspace mount"))?;
+    let path = c_path(ws)?;
+    let tree = sys::clone_tree(&path).map_err(io("workspace mount"))?;
+    // Everything but the workspace and scratch is read-only, metadata included: a descriptor that was
+    // opened for reading is enough for fchmod(2), and no Landlock right stands for it. Device files
+    // take data all the same.
+    match sys::mount_attrs(c"/", RDONLY | NOSUID) {
+        // In a chroot the root is no mount; the ordinary permissions are left.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+        other => other.map_err(io("read-only mounts"))?,
+    }
+    sys::attach_tree(&tree, &path).map_err(io("workspace mount"))?;
+    let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
+    sys::mount_attrs(&path, attrs).map_err(io("workspace mount"))?;
     if setup.write {
         protect_repository(ws, setup.repository_write)?;
     }
@@ -138,7 +146,7 @@ fn protect_repository(workspace: &Path, write: bool) -> Result<(), Failure> {
         }
         nix::mount::mount(Some(&path), &path, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
             .map_err(nx("repository mount"))?;
-        sys::mount_attrs(&c_path(&path)?, attrs, 0).map_err(io("repository mount"))?;
+        sys::mount_attrs(&c_path(&path)?, attrs).map_err(io("repository mount"))?;
     }
     Ok(())
 }

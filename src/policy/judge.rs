@@ -51,12 +51,16 @@ enum Grant<'a> {
 }
 
 impl Rule<'_> {
-    /// The allow-list entry, or a plain one made for `name`.
+    /// The allow-list entry, or a plain one made for `name`. A plain one is named after the file (with a
+    /// blank, as no entry can be): `/bin/./ls` and `/bin//ls` are one profile, not one more each time.
     #[must_use]
     pub fn command(&self, name: &str) -> Arc<Command> {
         match &self.grant {
             Grant::Listed(command) => Arc::clone(command),
-            Grant::Plain(program) => Arc::new(plain_command(name, program.clone())),
+            Grant::Plain(program) => {
+                let file = program.as_ref().map(|program| format!("any {}", program.real.display()));
+                Arc::new(plain_command(file.as_deref().unwrap_or(name), program.clone()))
+            }
         }
     }
 }

@@ -187,8 +187,9 @@ pub const METADATA_READ_ONLY: &[Entry] = calls! { Rule::Deny;
     SYS_fremovexattr
 };
 
-/// In a writable profile only the forms that act on an open descriptor, because opening it for
-/// writing is what Landlock judges; set-user-ID and set-group-ID bits never.
+/// In a writable profile only the forms that act on an open descriptor, because opening it is what
+/// Landlock judges. Opening it for reading is enough; outside of the workspace the read-only mounts of
+/// the launcher refuse the change. Set-user-ID and set-group-ID bits never.
 pub const METADATA_WRITE: &[Entry] = table! {
     chmod = c::SYS_chmod => Rule::Deny,
     fchmod = c::SYS_fchmod => Rule::When(&[Test::NoBits(1, 0o6000)], 1),

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::unistd::Pid;
@@ -126,12 +126,44 @@ pub(crate) unsafe fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-/// Sets and clears mount attributes on `path` and all mounts below it (mount_setattr(2), Linux 5.12).
+/// A detached copy of the mounts at and below `path` (open_tree(2), Linux 5.2), to attach later.
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN, EINVAL for what cannot be copied.
+pub(crate) fn clone_tree(path: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
+    // SAFETY: the path is NUL-terminated; the answer is a new descriptor.
+    let fd = check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
+    let fd = i32::try_from(fd).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this descriptor for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Attaches what [`clone_tree`] made on top of `path` (move_mount(2)).
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN, ENOENT when the path is gone.
+pub(crate) fn attach_tree(tree: &OwnedFd, path: &CStr) -> io::Result<()> {
+    // SAFETY: an open descriptor with an empty path, and a NUL-terminated path.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_move_mount,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::MOVE_MOUNT_F_EMPTY_PATH,
+        )
+    })
+    .map(drop)
+}
+
+/// Sets mount attributes on `path` and all mounts below it (mount_setattr(2), Linux 5.12).
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN in the mount namespace's user namespace.
-pub(crate) fn mount_attrs(path: &CStr, set: u64, clear: u64) -> io::Result<()> {
-    let attr = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
+pub(crate) fn mount_attrs(path: &CStr, set: u64) -> io::Result<()> {
+    let attr = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: the path is NUL-terminated and the attribute lives over the call, with its true size.
     check(unsafe {
         libc::syscall(

@@ -15,6 +15,6 @@ mod kernel;
 pub(crate) use child::{ChildPlan, Limit, spawn};
 pub(crate) use fdpass::{recv, send, socketpair, watch};
 pub(crate) use kernel::{
-    WaitStatus, close_from, fork, landlock_abi, landlock_restrict_self, mount_attrs, reset_signals,
-    restrict_memory_execution, seccomp_install, survive_file_size_limit, wait_any,
+    WaitStatus, attach_tree, clone_tree, close_from, fork, landlock_abi, landlock_restrict_self, mount_attrs,
+    reset_signals, restrict_memory_execution, seccomp_install, survive_file_size_limit, wait_any,
 };

@@ -12,6 +12,7 @@
 )]
 
 mod audit;
+mod breakout;
 mod dependencies;
 mod doctor;
 mod exec;

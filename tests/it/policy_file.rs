@@ -222,8 +222,13 @@ fn nothing_that_a_command_can_write_is_trusted() {
     };
     let outside = house.base.join("policy.toml");
     let work_text = work.display();
+    // Whether commands may write there or not: the workspace is anybody's, and nothing in it can run.
+    let inside = format!("allow = [\"{work_text}/tool\"]");
+    for write in [true, false] {
+        let error = load(write, &inside, &outside).unwrap_err();
+        assert!(error.to_string().contains("lies in the workspace"), "{error}");
+    }
     for (rest, words) in [
-        (format!("allow = [\"{work_text}/tool\"]"), "lies in the workspace"),
         (format!("[command.ls]\nexecute = [\"{work_text}/tool\"]"), "never write and execute"),
         (format!("[command.ls]\nexecute = [\"{}\"]", house.base.display()), "never write and execute"),
         (

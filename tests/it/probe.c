@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -192,6 +193,57 @@ static void hoppers(int count) {
         }
 }
 
+/* Makes the supervisor's process group an orphaned one with a stopped member, if it can get in there:
+ * the kernel itself then sends SIGHUP to all of it. */
+static int hang_up(void) {
+    pid_t group = getpgrp(), supervisor = getppid();
+    struct timespec pause_for = {0, 10000000};
+    signal(SIGHUP, SIG_IGN);
+    if (fork() == 0) { raise(SIGSTOP); _exit(0); }
+    int stopped;
+    waitpid(-1, &stopped, WUNTRACED);
+    if (fork() == 0) {
+        setpgid(0, 0);
+        pid_t link = fork();
+        if (link == 0) {
+            setpgid(0, group);
+            if (supervisor != group) setpgid(0, supervisor);
+            _exit(0);
+        }
+        waitpid(link, NULL, 0);
+        for (;;) pause();
+    }
+    for (int i = 0; i < 30; i++) nanosleep(&pause_for, NULL);
+    puts(getppid() == supervisor ? "supervised" : "alone");
+    return 0;
+}
+
+/* A scratch directory that is hard to remove: permissions gone, guessed names taken, every inode used. */
+static int clutter(void) {
+    char name[32];
+    long made = 0;
+    if (chdir(getenv("TMPDIR"))) { say("chdir", -1); return 1; }
+    mkdir("a", 0700); mkdir("a/b", 0700); mkdir("a/b/c", 0700); mkdir("a/b/c/d", 0);
+    for (int i = 1; i < 9; i++) {
+        snprintf(name, sizeof name, ".up-%d", i);
+        mkdir(name, 0700);
+        if (chdir(name)) break;
+        mkdir("x", 0700); mkdir("x/y", 0700); mkdir("x/y/z", 0);
+        if (chdir("..")) break;
+    }
+    int top = open(".", O_RDONLY | O_DIRECTORY), nested = open("a/b", O_RDONLY | O_DIRECTORY);
+    for (;; made++) {
+        snprintf(name, sizeof name, "a/b/c/%ld", made);
+        int fd = open(name, O_CREAT | O_WRONLY, 0);
+        if (fd < 0) break;
+        close(fd);
+    }
+    fchmod(nested, 0);
+    fchmod(top, 0);
+    puts(made > 10000 ? "cluttered" : "no room");
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "";
     long number = strtol(arg, NULL, 10);
@@ -219,6 +271,15 @@ int main(int argc, char **argv) {
     if (is(what, "daemons-hold")) { daemons((int)number, 1); return 0; }
     if (is(what, "hoppers")) { hoppers((int)number); say("hopping", 0); return 0; }
     if (is(what, "hoppers-hang")) { hoppers((int)number); say("hopping", 0); for (;;) pause(); }
+    if (is(what, "hang-up")) return hang_up();
+    if (is(what, "clutter")) return clutter();
+    if (is(what, "metadata")) {
+        int fd = open(arg, O_RDONLY);
+        if (fd < 0) { say("open", -1); return 1; }
+        say("fchmod", fchmod(fd, 0666));
+        say("futimens", futimens(fd, NULL));
+        return 0;
+    }
     if (is(what, "memory")) {
         for (long mib = 0;; mib++) {
             char *block = malloc(1 << 20);

@@ -151,7 +151,10 @@ fn a_start_that_stands_but_is_not_durable_is_refused_and_gets_its_end() {
     assert!(wait(audit.run_start(&Context::default(), &start(&argv))).is_err());
     disk.lock().unwrap().mood = Mood::Good;
     drop(audit);
-    assert_eq!(events(&disk), ["run.start", "audit.gap", "run.end spawn_error"]);
+    let mut events = events(&disk);
+    // The writer may have tried by itself while nothing was durable yet: that try stands there, too.
+    events.dedup();
+    assert_eq!(events, ["run.start", "audit.gap", "run.end spawn_error"]);
 }
 
 #[test]
