@@ -12,7 +12,7 @@
 )]
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,36 +37,11 @@ fn main() {
     let lab = tempfile::Builder::new().prefix("cofferdam-bench").tempdir().expect("temporary directory");
     open_to_all(lab.path());
     let program = static_true(lab.path());
-    let road = Road::new(lab.path(), &program);
+    let road = Arc::new(Road::new(lab.path(), &program));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.expect("async runtime");
-    let mut samples: [(&str, Vec<Duration>); 4] = [
-        ("posix_spawn", vec![]),
-        ("confined", vec![]),
-        ("confined, 500 MB heap", vec![]),
-        ("audited call", vec![]),
-    ];
-    let mut heap: Vec<u8> = Vec::new();
-    for large in [false, true] {
-        if large {
-            // Touched, so that a fork of this process would have to copy its page tables.
-            heap = (0..500 << 20).map(|i: u32| i.to_le_bytes()[0]).collect();
-        }
-        for round in 0..rounds + WARM_UP {
-            let bare = if large { None } else { Some(bare(&program)) };
-            std::thread::sleep(PAUSE);
-            let confined = runtime.block_on(road.confined());
-            std::thread::sleep(PAUSE);
-            let call = if large { None } else { Some(runtime.block_on(road.call())) };
-            std::thread::sleep(PAUSE);
-            if round >= WARM_UP {
-                samples[0].1.extend(bare);
-                samples[if large { 2 } else { 1 }].1.push(confined);
-                samples[3].1.extend(call);
-            }
-        }
-    }
-    assert_eq!(heap.len(), 500 << 20);
+    // On a worker, as the server's calls are.
+    let samples = async move { tokio::spawn(measure(road, program, rounds)).await };
+    let mut samples = runtime.expect("async runtime").block_on(samples).expect("measurement");
     let base = median(&mut samples[0].1);
     println!("{:<24} {:>10} {:>10} {:>7}", "what", "p50 us", "p90 us", "ratio");
     for (name, times) in &mut samples {
@@ -81,13 +56,46 @@ fn main() {
     }
 }
 
+type Samples = [(&'static str, Vec<Duration>); 4];
+
+async fn measure(road: Arc<Road>, program: PathBuf, rounds: usize) -> Samples {
+    let mut samples: Samples = [
+        ("posix_spawn", vec![]),
+        ("confined", vec![]),
+        ("confined, 500 MB heap", vec![]),
+        ("audited call", vec![]),
+    ];
+    let mut heap: Vec<u8> = Vec::new();
+    for large in [false, true] {
+        if large {
+            // Touched, so that a fork of this process would have to copy its page tables.
+            heap = (0..500 << 20).map(|i: u32| i.to_le_bytes()[0]).collect();
+        }
+        for round in 0..rounds + WARM_UP {
+            let bare = if large { None } else { Some(bare(&program)) };
+            tokio::time::sleep(PAUSE).await;
+            let confined = road.confined().await;
+            tokio::time::sleep(PAUSE).await;
+            let call = if large { None } else { Some(road.call().await) };
+            tokio::time::sleep(PAUSE).await;
+            if round >= WARM_UP {
+                samples[0].1.extend(bare);
+                samples[if large { 2 } else { 1 }].1.push(confined);
+                samples[3].1.extend(call);
+            }
+        }
+    }
+    assert_eq!(heap.len(), 500 << 20);
+    samples
+}
+
 fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
 }
 
 /// The cheapest program there is: exits at once, links nothing.
-fn static_true(lab: &Path) -> std::path::PathBuf {
+fn static_true(lab: &Path) -> PathBuf {
     let (source, program) = (lab.join("true.c"), lab.join("true"));
     std::fs::write(&source, "int main(void) { return 0; }\n").expect("source");
     let built = Command::new("gcc").args(["-O1", "-static", "-o"]).arg(&program).arg(&source).status();

@@ -9,8 +9,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 
 use super::wire::{self, Ended, Facts, Failure, FromLauncher, FromStub, RunRequest, Setup, ToLauncher};
 use super::{ARGV0, LaunchError};
@@ -18,8 +20,10 @@ use crate::policy::{Authorized, Target};
 use crate::sandbox::profile::Profile;
 use crate::sys;
 
-/// Stubs kept warm for one profile.
-const WARM_PER_PROFILE: usize = 1;
+/// Stubs kept warm for one profile: one serves while the other is made.
+const WARM_PER_PROFILE: usize = 2;
+/// How long after a start the next stub is made at the latest; a short command has its core to itself.
+const REFILL: Duration = Duration::from_millis(20);
 /// Stubs kept warm in all.
 const WARM: usize = 8;
 /// Profiles that the launcher remembers; beyond it, it starts anew.
@@ -140,7 +144,7 @@ impl Launcher {
         wire::send(stub.get_ref().as_fd(), &request, &blob, &fds).map_err(io_error)?;
         drop(stdio);
         match receive(&stub).await? {
-            FromStub::Started { pid } => Ok(Running { socket: stub, pid }),
+            FromStub::Started { pid } => Ok(Running { socket: stub, pid, _refill: self.refill(prepared) }),
             FromStub::Failed(failure) => Err(failure.into()),
             FromStub::Ready | FromStub::Ended(_) => Err(LaunchError::new("stub", 0, "unexpected answer")),
         }
@@ -168,29 +172,21 @@ impl Launcher {
                 confined(blocking(move || inner.fork(&profile)).await?).await?
             }
         };
-        self.refill(prepared.clone());
         Ok(stub)
     }
 
-    /// Makes one more stub off the critical path, within the bounds.
-    fn refill(&self, prepared: Prepared) {
-        let inner = Arc::clone(&self.inner);
-        // Its failure shows at the next run, which then makes its own stub and reports.
-        drop(tokio::task::spawn_blocking(move || -> Result<(), LaunchError> {
-            let full = |warm: &HashMap<String, Vec<OwnedFd>>| {
-                warm.get(&prepared.digest).is_some_and(|stubs| stubs.len() >= WARM_PER_PROFILE)
-                    || warm.values().map(Vec::len).sum::<usize>() >= WARM
-            };
-            if full(&*lock(&inner.warm)?) {
-                return Ok(());
-            }
-            let socket = inner.fork(&prepared)?;
-            let mut warm = lock(&inner.warm)?;
-            if !full(&warm) {
-                warm.entry(prepared.digest.clone()).or_default().push(socket);
-            }
-            Ok(())
-        }));
+    /// Makes further stubs off the critical path: when the returned end is dropped with the run, or
+    /// after [`REFILL`].
+    fn refill(&self, prepared: &Prepared) -> oneshot::Sender<()> {
+        let (ended, end) = oneshot::channel::<()>();
+        let (inner, prepared) = (Arc::clone(&self.inner), prepared.clone());
+        tokio::spawn(async move {
+            // Both ways out mean the same: now.
+            drop(tokio::time::timeout(REFILL, end).await);
+            // Its failure shows at the next run, which then makes its own stub and reports.
+            drop(blocking(move || inner.fill(&prepared)).await);
+        });
+        ended
     }
 }
 
@@ -211,6 +207,32 @@ async fn blocking<T: Send + 'static>(
 }
 
 impl Inner {
+    /// Makes stubs for `prepared` until there are enough.
+    fn fill(&self, prepared: &Prepared) -> Result<(), LaunchError> {
+        loop {
+            {
+                let mut warm = lock(&self.warm)?;
+                if warm.get(&prepared.digest).is_some_and(|stubs| stubs.len() >= WARM_PER_PROFILE) {
+                    return Ok(());
+                }
+                if warm.values().map(Vec::len).sum::<usize>() >= WARM {
+                    // Make room: any other profile's; the one in use is worth more.
+                    let other =
+                        warm.iter().find(|(digest, stubs)| **digest != prepared.digest && !stubs.is_empty());
+                    let Some(other) = other.map(|(digest, _)| digest.clone()) else { return Ok(()) };
+                    warm.remove(&other);
+                }
+            }
+            let socket = self.fork(prepared)?;
+            let mut warm = lock(&self.warm)?;
+            let stubs = warm.entry(prepared.digest.clone()).or_default();
+            // Another task may have been quicker; the stub ends with its socket.
+            if stubs.len() < WARM_PER_PROFILE {
+                stubs.push(socket);
+            }
+        }
+    }
+
     /// Asks the launcher for a stub; its socket is non-blocking.
     fn fork(&self, prepared: &Prepared) -> Result<OwnedFd, LaunchError> {
         let gone = || LaunchError::new("launcher", 0, "the launcher process is gone: restart the server");
@@ -281,6 +303,7 @@ async fn receive(socket: &AsyncFd<OwnedFd>) -> Result<FromStub, LaunchError> {
 pub struct Running {
     socket: AsyncFd<OwnedFd>,
     pid: i32,
+    _refill: oneshot::Sender<()>,
 }
 
 impl Running {
