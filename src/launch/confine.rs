@@ -13,6 +13,7 @@ use nix::sched::CloneFlags;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{Gid, Uid};
 
+use super::aliases::{self, Alias};
 use super::wire::{Facts, Failure, Setup};
 use crate::sys;
 
@@ -99,10 +100,24 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
         other => other.map_err(io("read-only mounts"))?,
     }
     sys::attach_tree(&tree, &path).map_err(io("workspace mount"))?;
+    // What the host mounts into the workspace later would come without the attributes: it stays out.
+    nix::mount::mount(none, ws, none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .map_err(nx("workspace mount"))?;
     let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
     sys::mount_attrs(&path, attrs).map_err(io("workspace mount"))?;
     if setup.write {
         protect_repository(ws, setup.repository_write)?;
+    }
+    for alias in aliases::of(ws).map_err(io("mounts"))? {
+        let step =
+            |e: &dyn std::fmt::Display| failure("mounts", &format!("{}: {e}", aliases::shown(&alias)), 0);
+        match &alias {
+            Alias::Whole(place) => {
+                nix::mount::mount(Some(ws), place, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
+                    .map_err(|e| step(&e))?;
+            }
+            Alias::Part(place) => sys::mount_attrs(&c_path(place)?, attrs | RDONLY).map_err(|e| step(&e))?,
+        }
     }
     let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
     let Some(place) = SCRATCH_MOUNTS.iter().find(free) else { return Ok(None) };

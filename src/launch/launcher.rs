@@ -227,7 +227,7 @@ impl Launcher {
             // SAFETY: the launcher has one thread.
             match unsafe { sys::fork() } {
                 Ok(None) => {
-                    let removed = scratch.remove();
+                    let removed = scratch.remove(None);
                     if let Err(e) = &removed {
                         eprintln!("cofferdam launcher: removing {}: {e}", scratch.path().display());
                     }

@@ -9,6 +9,7 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "the one door: processes are made here and nowhere else")]
 
+mod aliases;
 pub mod attempts;
 mod client;
 mod confine;

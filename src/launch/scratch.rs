@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
@@ -36,8 +37,8 @@ impl Scratch {
         &self.path
     }
 
-    /// Removes the directory and all in it.
-    pub(super) fn remove(&self) -> io::Result<()> {
+    /// Removes the directory and all in it, or gives up at `until`.
+    pub(super) fn remove(&self, until: Option<Instant>) -> io::Result<()> {
         // The common case, an empty directory, is one call.
         match unlinkat(AT_FDCWD, &self.path, UnlinkatFlags::RemoveDir) {
             Err(Errno::ENOTEMPTY | Errno::EEXIST) => {}
@@ -46,7 +47,7 @@ impl Scratch {
         give_back(AT_FDCWD, &self.path);
         let top = open_dir(AT_FDCWD, &self.path)?;
         // A prefix that the run cannot have guessed: nothing of its making stands in the way.
-        let mut fresh = Fresh { prefix: uuid::Uuid::new_v4().simple().to_string(), count: 0 };
+        let mut fresh = Fresh { prefix: uuid::Uuid::new_v4().simple().to_string(), count: 0, until };
         while empty_once(&top, &mut fresh)? {}
         Ok(unlinkat(AT_FDCWD, &self.path, UnlinkatFlags::RemoveDir)?)
     }
@@ -56,12 +57,20 @@ impl Scratch {
 struct Fresh {
     prefix: String,
     count: u64,
+    until: Option<Instant>,
 }
 
 impl Fresh {
     fn name(&mut self) -> String {
         self.count += 1;
         format!("{}-{}", self.prefix, self.count)
+    }
+
+    fn in_time(&self) -> io::Result<()> {
+        match self.until {
+            Some(until) if Instant::now() >= until => Err(io::ErrorKind::TimedOut.into()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -92,6 +101,7 @@ fn remove_simple(at: &OwnedFd, name: &Path) -> io::Result<bool> {
 fn empty_once(top: &OwnedFd, fresh: &mut Fresh) -> io::Result<bool> {
     let mut again = false;
     for name in names(top)? {
+        fresh.in_time()?;
         if remove_simple(top, &name)? {
             continue;
         }
@@ -99,6 +109,7 @@ fn empty_once(top: &OwnedFd, fresh: &mut Fresh) -> io::Result<bool> {
         give_back(top, &name);
         let dir = open_dir(top, &name)?;
         for inner in names(&dir)? {
+            fresh.in_time()?;
             if !remove_simple(&dir, &inner)? {
                 // Moving a directory to another parent takes the right to write in it.
                 give_back(&dir, &inner);
@@ -143,7 +154,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(outside.path(), scratch.path().join("link")).unwrap();
         std::os::unix::fs::symlink(outside.path().parent().unwrap(), scratch.path().join("dirlink")).unwrap();
-        scratch.remove().unwrap();
+        scratch.remove(None).unwrap();
         assert!(!scratch.path().exists());
         assert!(outside.path().exists());
     }
@@ -160,7 +171,7 @@ mod tests {
         for dir in chain {
             std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o000)).unwrap();
         }
-        scratch.remove().unwrap();
+        scratch.remove(None).unwrap();
         assert!(!scratch.path().exists());
     }
 
@@ -173,7 +184,19 @@ mod tests {
         for number in 2..50 {
             std::fs::write(scratch.path().join(format!(".up-{number}")), "x").unwrap();
         }
-        scratch.remove().unwrap();
+        scratch.remove(None).unwrap();
+        assert!(!scratch.path().exists());
+    }
+
+    #[test]
+    fn removal_gives_up_in_time_and_goes_on_where_it_stopped() {
+        let base = tempfile::tempdir().unwrap();
+        let scratch = Scratch::create(base.path()).unwrap();
+        std::fs::create_dir_all(scratch.path().join("a/b/c")).unwrap();
+        let error = scratch.remove(Some(Instant::now())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(scratch.path().exists());
+        scratch.remove(None).unwrap();
         assert!(!scratch.path().exists());
     }
 

@@ -31,6 +31,9 @@ use crate::sys::{self, ChildPlan, Limit, WaitStatus};
 /// Most processes that are reaped before the deadline is looked at again.
 const REAP: usize = 256;
 
+/// How long an answer may wait for the removal of the scratch directory.
+const CLEAN: Duration = Duration::from_millis(50);
+
 /// What a stub gets from the launcher.
 pub(super) struct Stub<'a> {
     /// Its end of the pair.
@@ -78,11 +81,11 @@ impl Stub<'_> {
         }
     }
 
-    /// Removal here comes before the answer; what it cannot remove the launcher removes, unfiltered,
-    /// when this process has ended.
+    /// Removal here comes before the answer, so it has little time; what it cannot remove the launcher
+    /// removes, unfiltered, when this process has ended.
     fn clean(&self) {
         if let Some(scratch) = self.scratch {
-            drop(scratch.remove());
+            drop(scratch.remove(Some(Instant::now() + CLEAN)));
         }
     }
 
