@@ -31,8 +31,9 @@ pub(super) enum Alias {
 pub(super) fn of(workspace: &Path) -> io::Result<Vec<Alias>> {
     let table = std::fs::read("/proc/self/mountinfo")?;
     let own = workspace.metadata()?;
-    let mut found = aliases(&table, workspace)
-        .ok_or_else(|| io::Error::other("the workspace is not among the mounts"))?;
+    let mut found = aliases(&table, workspace).ok_or_else(|| {
+        io::Error::other("the workspace is not in the mount table, or a line of it is not as documented")
+    })?;
     found.retain(|alias| match alias {
         Alias::Part(_) => true,
         // Something else may be mounted over it; what cannot be looked at cannot be reached either.
@@ -44,7 +45,8 @@ pub(super) fn of(workspace: &Path) -> io::Result<Vec<Alias>> {
 }
 
 fn aliases(table: &[u8], workspace: &Path) -> Option<Vec<Alias>> {
-    let mounts: Vec<Mount> = table.split(|b| *b == b'\n').filter_map(parse).collect();
+    let lines = table.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    let mounts = lines.map(parse).collect::<Option<Vec<Mount>>>()?;
     // The last one is on top.
     let own = mounts.iter().rev().find(|mount| mount.at == workspace)?;
     let mut found = Vec::new();
