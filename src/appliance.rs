@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, OpenRun};
-use crate::config::{Command, Config, ConfigError};
+use crate::config::{Command, Config, ConfigError, RunUser};
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
@@ -178,6 +178,21 @@ impl Appliance {
     #[must_use]
     pub fn sandbox(&self) -> &Facts {
         self.launcher.facts()
+    }
+
+    /// What the host and the policy together take away, to be said loudly at start.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.sandbox().uid == 0 && self.config().sandbox.user == RunUser::Auto {
+            found.push(format!(
+                "commands run as root (without capabilities), because the unprivileged user cannot {} the \
+                 workspace {}; limits.processes does not hold for root: chown it, or set sandbox.user",
+                if self.config().workspace.write { "write" } else { "reach" },
+                self.config().workspace.path.display()
+            ));
+        }
+        found
     }
 
     /// Judges, records, runs, captures and records one command. When `cancel` fires, the whole

@@ -90,6 +90,9 @@ fn execute(args: Args) -> Result<u8, String> {
     let limit = config.limits.output_bytes;
     // Before the runtime: the launcher is started from a single thread.
     let appliance = Appliance::start(config).map_err(|e| e.to_string())?;
+    for warning in appliance.warnings() {
+        say(&format!("warning: {warning}"));
+    }
     let stdin = if args.stdin { Some(read_stdin(appliance.config().limits.stdin_bytes)?) } else { None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("start of the async runtime failed: {e}"))?;

@@ -56,6 +56,9 @@ pub fn run(args: Args) -> ExitCode {
         Ok(appliance) => Arc::new(appliance),
         Err(error) => return failed(&error.to_string()),
     };
+    for warning in appliance.warnings() {
+        tracing::warn!("{warning}");
+    }
     tracing::warn!("{}", words::startup(&Offer::of(appliance.config())));
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();

@@ -53,7 +53,7 @@ impl Cwd {
 #[derive(Debug, thiserror::Error)]
 pub enum CwdError {
     /// It resolves to a place outside of the workspace, or through a link that leaves it.
-    #[error("working directory is outside of the workspace {}: {}", .root.display(), .asked.display())]
+    #[error("working directory is outside of the workspace {}: {}", .root.display(), shown(.asked))]
     Outside {
         /// Workspace root.
         root: PathBuf,
@@ -61,16 +61,27 @@ pub enum CwdError {
         asked: PathBuf,
     },
     /// It does not exist or is not a directory.
-    #[error("working directory is not an existing directory: {}", .0.display())]
+    #[error("working directory is not an existing directory: {}", shown(.0))]
     Missing(PathBuf),
     /// The kernel refused for another reason.
-    #[error("open of working directory {} failed: {source}", .asked.display())]
+    #[error("open of working directory {} failed: {source}", shown(.asked))]
     Failed {
         /// What was asked.
         asked: PathBuf,
         /// The kernel's answer.
         source: std::io::Error,
     },
+}
+
+/// What a caller asked for, harmless to a terminal and of bounded length.
+fn shown(asked: &Path) -> String {
+    const MOST: usize = 512;
+    let text = asked.to_string_lossy();
+    let mut out: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MOST).is_some() {
+        out.push('…');
+    }
+    out
 }
 
 impl Workspace {

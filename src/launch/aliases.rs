@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// One line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
-    device: String,
+    device: Vec<u8>,
     root: PathBuf,
     at: PathBuf,
 }
@@ -66,7 +66,7 @@ fn aliases(table: &[u8], workspace: &Path) -> Option<Vec<Alias>> {
 
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|b| *b == b' ').skip(2);
-    let device = String::from_utf8(fields.next()?.to_vec()).ok()?;
+    let device = fields.next()?.to_vec();
     Some(Mount { device, root: path(fields.next()?), at: path(fields.next()?) })
 }
 
@@ -75,17 +75,16 @@ fn path(field: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((first, after)) = rest.split_first() {
-        let octal = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.filter(|_| *first == b'\\').and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                rest = after.get(3..).unwrap_or(&[]);
+        let digit = |byte: &u8| Some(byte.wrapping_sub(b'0')).filter(|digit| *digit < 8);
+        let octal = match after.split_first_chunk::<3>() {
+            Some(([a, b, c], after)) if *first == b'\\' => {
+                digit(a).zip(digit(b)).zip(digit(c)).map(|((a, b), c)| (a << 6 | b << 3 | c, after))
             }
-            None => {
-                out.push(*first);
-                rest = after;
-            }
-        }
+            _ => None,
+        };
+        let (byte, after) = octal.unwrap_or((*first, after));
+        out.push(byte);
+        rest = after;
     }
     PathBuf::from(std::ffi::OsString::from_vec(out))
 }

@@ -63,3 +63,15 @@ fn what_lies_in_the_workspace_is_no_program_under_allow_any() {
     let ran = lab.exec(&[inside.as_os_str(), "say".as_ref(), "x".as_ref()]);
     assert_eq!((ran.status, ran.stdout.as_str()), (127, ""), "{}", ran.stderr);
 }
+
+#[test]
+fn commands_do_not_become_root_in_silence() {
+    let lab = Lab::new(&Rules { write: true, ..Rules::default() });
+    assert!(!lab.probed(&["say", "x"]).stderr.contains("run as root"));
+    let root = nix::unistd::Uid::effective().is_root();
+    if root {
+        std::os::unix::fs::chown(lab.ws(), Some(0), Some(0)).unwrap();
+    }
+    // An unprivileged server has no root to fall back to, and says nothing.
+    assert_eq!(lab.probed(&["say", "x"]).stderr.contains("commands run as root"), root);
+}
