@@ -105,7 +105,7 @@ pub const KEYS: &[Key] = &[
     key("limits", "open_files", Kind::Count(16, 1_048_576), "256", "open descriptors of each process (RLIMIT_NOFILE)"),
     key("limits", "arguments", Kind::Count(1, 65_536), "1024", "arguments of one command, its name included"),
     key("limits", "argument_bytes", Kind::Size(KIB, 128 * KIB), "128KiB", "bytes of all arguments, a terminator each included"),
-    key("limits", "stdin_bytes", Kind::Size(0, GIB), "1MiB", "bytes of standard input a caller may send"),
+    key("limits", "stdin_bytes", Kind::Size(0, GIB), "512KiB", "bytes of standard input a caller may send"),
     key("limits", "jobs", Kind::Count(1, 4096), "8", "runs at the same time"),
 
     key("sandbox", "read", Kind::List, r#"["@libraries"]"#, "absolute paths every command may read; @libraries: the loader, its cache and the libraries each program links"),

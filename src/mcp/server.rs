@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::in_flight::Asked;
 use super::offer::Offer;
 use super::runner::Runner;
+use super::stdio::OVER;
 use super::tools::{self, Entry, Verb};
 use super::{arguments, payload, words};
 use crate::appliance::Call;
@@ -63,13 +64,11 @@ impl<R: Runner> Server<R> {
         }
     }
 
-    /// A place among the commands that run at the same time.
+    /// A place among the calls that are handed on at the same time.
     fn place(&self) -> Result<OwnedSemaphorePermit, String> {
         Arc::clone(&self.jobs).try_acquire_owned().map_err(|_| {
-            format!(
-                "busy: {} commands run already, as many as this server allows; call again when one has ended",
-                self.offer.jobs
-            )
+            let most = self.offer.jobs.saturating_add(OVER);
+            format!("busy: {most} calls are under way already; call again when one has ended")
         })
     }
 

@@ -17,6 +17,9 @@ use super::server::Server;
 use super::wire::Wire;
 
 /// Longest wait for runs that were told to end. Their trees are killed at once; this bounds the
+/// Calls beyond the policy's limit that are still handed on, to be refused and recorded by the policy;
+/// more at the same time are turned away here.
+pub(super) const OVER: usize = 64;
 /// collection of statuses and the writing of records.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -76,7 +79,7 @@ where
     I: AsyncRead + Send + Unpin + 'static,
     O: AsyncWrite + Send + Unpin + 'static,
 {
-    let places = runner.offer().jobs.max(1);
+    let places = runner.offer().jobs.saturating_add(OVER);
     let jobs = Arc::new(Semaphore::new(places));
     let stop = CancellationToken::new();
     let leave = CancellationToken::new();

@@ -259,12 +259,14 @@ async fn an_id_in_flight_is_refused_and_free_again_once_it_is_cancelled() {
 async fn more_runs_than_the_policy_allows_are_told_to_wait() {
     let mut client = Client::start();
     client.legacy().await;
-    client.start_sleeper(1).await;
-    client.start_sleeper(2).await;
-    let answer = client.call(3, "sh_run", json!({"command": "echo"})).await;
+    // The stand-in offers two places; 64 more are handed on for the policy to refuse and record.
+    for id in 1..=66 {
+        client.start_sleeper(id).await;
+    }
+    let answer = client.call(67, "sh_run", json!({"command": "echo"})).await;
     assert_eq!(answer["result"]["isError"], true);
-    assert!(text(&answer).starts_with("busy: 2 commands run already"), "{answer}");
-    let allowed = client.call(4, "sh_allowed", json!({})).await;
+    assert!(text(&answer).starts_with("busy: 66 calls are under way already"), "{answer}");
+    let allowed = client.call(68, "sh_allowed", json!({})).await;
     assert!(!allowed["result"]["isError"].as_bool().unwrap_or(false), "{allowed}");
 }
 
