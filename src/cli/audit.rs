@@ -10,6 +10,7 @@ use crate::audit::verify::{Anchor, Report, verify};
 
 /// Check audit logs.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  cofferdam audit verify ~/.local/state/cofferdam/audit.jsonl")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

@@ -10,12 +10,12 @@ use serde_json::json;
 
 use super::policy;
 use crate::config::{Config, ConfigError, LoadOptions, Source, examples, keys};
-use crate::policy::{Policy, PolicyError};
+use crate::policy::{Policy, PolicyError, Reason};
 
 /// A policy that does not load, or whose examples fail.
 const BAD: u8 = 1;
 
-/// Validates a policy file, runs its examples and prints what it leaves open.
+/// Validate a policy file, run its examples and print what it leaves open.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -91,7 +91,15 @@ fn examine(config: Arc<Config>) -> Result<Findings, PolicyError> {
         let argv: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
         policy.judge_argv(&argv, None).map(drop).map_err(|denial| denial.message)
     });
-    Ok(Findings { failures, warnings: config.warnings(), notes: config.notes() })
+    let mut warnings = config.warnings();
+    for name in config.commands.keys() {
+        if let Err(denial) = policy.judge_argv(&[name.as_bytes()], None)
+            && denial.reason == Reason::CommandAlwaysDenied
+        {
+            warnings.push(format!("{name} is listed, but never runs: {}", denial.message));
+        }
+    }
+    Ok(Findings { failures, warnings, notes: config.notes() })
 }
 
 fn print(text: &str, status: u8) -> ExitCode {

@@ -46,7 +46,7 @@ pub struct Args {
     /// Print one JSON object when the command has ended, with its captured output
     #[arg(long)]
     json: bool,
-    /// Hand standard input on to the command
+    /// Hand standard input on to the command; it is read to its end before the command starts
     #[arg(long)]
     stdin: bool,
     /// Wall-clock limit of this run, such as 10s; the policy's maximum holds
@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     audit: Option<std::path::PathBuf>,
     /// The program and its arguments, exactly as they are judged
-    #[arg(last = true, required = true, value_name = "PROGRAM [ARG]…")]
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     argv: Vec<std::ffi::OsString>,
 }
 
@@ -204,10 +204,13 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
             REFUSED
         }
         Outcome::NotStarted(failed) => {
-            if !json {
+            let missing = failed.step == "resolve";
+            if missing && !json {
+                say(&format!("{} is allowed, but not installed", failed.name));
+            } else if !json {
                 say(&format!("{} did not start: {} ({})", failed.name, failed.message, failed.step));
             }
-            if failed.step == "resolve" { NOT_FOUND } else { FAILED }
+            if missing { NOT_FOUND } else { FAILED }
         }
         Outcome::AuditUnavailable(error) => return Err(error.to_string()),
         Outcome::Unrecorded(error) => {

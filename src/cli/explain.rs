@@ -16,16 +16,16 @@ use std::sync::Arc;
 use super::policy::{self, PolicyArgs};
 use crate::policy::{AllowList, Denial, Policy, Rule};
 
-/// Says whether a command would be allowed, by which rule, and inside which walls
+/// Say whether a command would be allowed, by which rule, and inside which walls
 ///
 /// Exit status: 0 allowed, 1 refused, 125 the policy cannot be loaded. With --stdin: 0 when every
 /// line was judged, 2 when a line was not a JSON object with an argument vector.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     policy: PolicyArgs,
-    /// Names that stand in for the policy's allow-list (they need not be installed)
+    /// Names that stand in for the policy's allow-list and its command tables (they need not be installed)
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     allow: Option<Vec<String>>,
     /// Print a JSON object instead of text
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "argv")]
     stdin: bool,
     /// The command and its arguments
-    #[arg(last = true, value_name = "PROGRAM [ARG…]", required_unless_present = "stdin")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "stdin")]
     argv: Vec<OsString>,
 }
 
@@ -43,10 +43,11 @@ const EXAMPLES: &str = "\
 Examples:
   cofferdam explain -- git log --oneline -3
   cofferdam explain --json --allow git,rg -- rm -rf x
-  echo '{\"argv\":[\"git\",\"push\"],\"allow\":[\"git\"]}' | cofferdam explain --json --stdin
+  echo '{\"argv\":[\"rm\",\"-rf\",\"x\"],\"allow\":[\"git\"]}' | cofferdam explain --json --stdin
 
 In a line of --stdin, \"allow\" replaces the allow-list for that line; other fields are ignored and
-blank lines are skipped.";
+blank lines are skipped. Names given so have no command table: no rules for subcommands and options,
+no environment of their own.";
 
 /// Exit status when cofferdam itself fails.
 const FAILED: u8 = 125;
@@ -59,13 +60,13 @@ pub fn run(args: Args) -> ExitCode {
         Ok(code) => code,
         Err(Failure::Policy(problem)) => {
             // Nothing is left to tell when standard error is closed; the exit status still does.
-            let _ = writeln!(io::stderr(), "cofferdam explain: {problem}");
+            let _ = writeln!(io::stderr(), "cofferdam: {problem}");
             ExitCode::from(FAILED)
         }
         // Whoever read the answers has gone away.
         Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(FAILED),
         Err(Failure::Io(error)) => {
-            let _ = writeln!(io::stderr(), "cofferdam explain: read or write of a verdict failed: {error}");
+            let _ = writeln!(io::stderr(), "cofferdam: read or write of a verdict failed: {error}");
             ExitCode::from(FAILED)
         }
     }

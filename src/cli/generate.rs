@@ -58,20 +58,45 @@ pub fn man(args: ManArgs) -> ExitCode {
             )),
         },
         None => match main_page() {
-            Ok(page) => to_stdout(&page),
+            Ok(page) => to_stdout(page.as_bytes()),
             Err(error) => failed(&format!("rendering the manual page failed: {error}")),
         },
     }
 }
 
-fn main_page() -> io::Result<Vec<u8>> {
+/// The whole command line, without `help`: that one has no page to refer to.
+fn built() -> clap::Command {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+fn main_page() -> io::Result<String> {
+    page(&clap_mangen::Man::new(built()))
+}
+
+fn page(man: &clap_mangen::Man) -> io::Result<String> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-    Ok(page)
+    man.render(&mut page)?;
+    let page = String::from_utf8(page).map_err(io::Error::other)?;
+    // Examples are lines: filled like a paragraph they cannot be read.
+    Ok(page.replacen(".SH EXTRA\n", ".SH EXAMPLES\n.nf\n", 1).replacen(
+        ".SH VERSION\n",
+        ".fi\n.SH VERSION\n",
+        1,
+    ))
 }
 
 fn write_pages(dir: &Path) -> io::Result<()> {
-    clap_mangen::generate_to(Cli::command(), dir)
+    fn write(command: clap::Command, dir: &Path) -> io::Result<()> {
+        for subcommand in command.get_subcommands().cloned() {
+            write(subcommand, dir)?;
+        }
+        let source = concat!("cofferdam ", env!("CARGO_PKG_VERSION"));
+        let man = clap_mangen::Man::new(command).source(source);
+        std::fs::write(dir.join(man.get_filename()), page(&man)?)
+    }
+    write(built(), dir)
 }
 
 fn to_stdout(bytes: &[u8]) -> ExitCode {
@@ -118,7 +143,8 @@ mod tests {
 
     #[test]
     fn main_page_names_every_subcommand() {
-        let page = String::from_utf8(main_page().unwrap()).unwrap();
+        let page = main_page().unwrap();
+        assert!(!page.contains("cofferdam\\-help"), "{page}");
         for name in subcommands() {
             let spelled = format!("cofferdam\\-{}", name.replace('-', "\\-"));
             assert!(page.contains(&spelled), "no {spelled} in\n{page}");
@@ -134,7 +160,7 @@ mod tests {
             assert!(page.contains(&name), "{page}");
         }
         let page = std::fs::read_to_string(dir.path().join("cofferdam-man.1")).unwrap();
-        assert!(page.contains("Examples:"), "{page}");
+        assert!(page.contains(".nf\nExamples:"), "{page}");
     }
 
     #[test]

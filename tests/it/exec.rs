@@ -104,6 +104,7 @@ fn status_127_when_the_program_is_not_there() {
     let lab = any();
     let ran = lab.exec(&["no-such-tool-here", "x"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (127, ""), "{ran:?}");
+    assert!(ran.stderr.ends_with("cofferdam: no-such-tool-here is allowed, but not installed\n"), "{ran:?}");
     let end = lab.end();
     assert_eq!((&end["outcome"], &end["errno"]), (&json!("spawn_error"), &json!("ENOENT")));
 }

@@ -57,6 +57,21 @@ fn check_sums_a_good_policy_up() {
 }
 
 #[test]
+fn check_warns_of_listed_names_that_are_always_refused() {
+    let house = House::new();
+    let path = house.base.join("policy.toml");
+    let check = |text: &str| {
+        fs::write(&path, text).unwrap();
+        check(&house, &[path.to_str().unwrap(), "--workspace", "."])
+    };
+    let (status, out, _) = check("version = 1\nallow = [\"cat\", \"sh\"]\n");
+    assert!(status == 0 && out.contains("WARNING: sh is listed, but never runs: "), "{out}");
+    assert!(!out.contains("WARNING: cat"), "{out}");
+    let (_, out, _) = check("version = 1\n[command.sh]\ninterpreters = \"confine\"\n");
+    assert!(!out.contains("never runs"), "{out}");
+}
+
+#[test]
 fn check_help_keys_documents_every_key() {
     let (status, out, _) = check(&House::new(), &["--help-keys"]);
     assert_eq!((status, out.as_str()), (0, cofferdam::config::keys::help().as_str()));
