@@ -311,7 +311,7 @@ impl Appliance {
         let io_error = |step: &'static str| {
             move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
         };
-        let (ours, theirs) = foreground::pipes().map_err(io_error("pipes"))?;
+        let (ours, theirs) = foreground::pipes(stdin.is_some()).map_err(io_error("pipes"))?;
         let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();

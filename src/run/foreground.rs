@@ -22,24 +22,31 @@ const DRAIN: Duration = Duration::from_millis(250);
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
 
-/// Our ends of the three pipes.
+/// Our ends of the pipes.
 #[derive(Debug)]
 pub struct Pipes {
-    stdin: OwnedFd,
+    stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
 }
 
-/// Makes the three pipes: ours, and those of the command in the order 0, 1, 2.
+/// Makes the pipes: ours, and those of the command in the order 0, 1, 2. A command that is not `fed`
+/// gets /dev/null to read: some programs search what a pipe brings, though it be empty, in place of the
+/// working directory (`rg pattern`).
 ///
 /// # Errors
 /// EMFILE and the like.
-pub fn pipes() -> io::Result<(Pipes, [OwnedFd; 3])> {
+pub fn pipes(fed: bool) -> io::Result<(Pipes, [OwnedFd; 3])> {
     let pipe = || nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC);
-    let (stdin_theirs, stdin) = pipe()?;
+    let (stdin_theirs, stdin) = if fed {
+        let (theirs, ours) = pipe()?;
+        (theirs, Some(ours))
+    } else {
+        (std::fs::File::open("/dev/null")?.into(), None)
+    };
     let (stdout, stdout_theirs) = pipe()?;
     let (stderr, stderr_theirs) = pipe()?;
-    for fd in [&stdin, &stdout, &stderr] {
+    for fd in stdin.iter().chain([&stdout, &stderr]) {
         // The flag belongs to our end alone: the two ends of a pipe are separate open files.
         nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
     }
@@ -80,14 +87,11 @@ pub async fn foreground(
 ) -> io::Result<Finished> {
     let stdout = pipe::Receiver::from_owned_fd(pipes.stdout)?;
     let stderr = pipe::Receiver::from_owned_fd(pipes.stderr)?;
-    let writer = match stdin.filter(|bytes| !bytes.is_empty()) {
-        // Closed now, not when this returns: the command reads an end of file at once.
-        None => {
-            drop(pipes.stdin);
-            None
-        }
-        Some(bytes) => {
-            let mut sender = pipe::Sender::from_owned_fd(pipes.stdin)?;
+    // Without bytes it is closed now, not when this returns: the command reads an end of file at once.
+    let writer = match pipes.stdin.zip(stdin.filter(|bytes| !bytes.is_empty())) {
+        None => None,
+        Some((end, bytes)) => {
+            let mut sender = pipe::Sender::from_owned_fd(end)?;
             // EPIPE only says that the command did not want the rest.
             Some(tokio::spawn(async move { drop(sender.write_all(&bytes).await) }))
         }

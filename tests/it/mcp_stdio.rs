@@ -163,6 +163,20 @@ fn standard_input_has_three_states() {
 }
 
 #[test]
+fn a_search_without_stdin_looks_into_the_workspace() {
+    let mut server = Server::opened();
+    fs::write(server.home.path().join("workspace/found"), "needle\n").unwrap();
+    let search = |server: &mut Server, extra: serde_json::Value| {
+        let mut arguments = json!({"command": "rg", "args": ["needle"]});
+        arguments.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        server.call(arguments)["structuredContent"]["stdout"].clone()
+    };
+    assert_eq!(search(&mut server, json!({})), "found:needle\n");
+    assert_eq!(search(&mut server, json!({"stdin": "no\nneedles\n"})), "needles\n");
+    assert_eq!(search(&mut server, json!({"stdin": ""})), "");
+}
+
+#[test]
 fn the_list_of_tools_is_small() {
     let mut server = Server::opened();
     server.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
