@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -97,9 +99,9 @@ fn execute(args: Args) -> Result<u8, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("start of the async runtime failed: {e}"))?;
     let status = runtime.block_on(async {
-        let cancel = CancellationToken::new();
-        let signals = cancel_on_signal(cancel.clone())?;
-        let (live, printer) = if args.json { (None, None) } else { print_live(limit, cancel.clone()) };
+        let stop = Stop::default();
+        let signals = stop_on_signal(stop.clone())?;
+        let (live, printer) = if args.json { (None, None) } else { print_live(limit, stop.clone()) };
         let call = Call {
             request: Request {
                 argv: args.argv.into_iter().map(OsStringExt::into_vec).collect(),
@@ -110,13 +112,13 @@ fn execute(args: Args) -> Result<u8, String> {
             context: Context { tool: Some("exec".to_owned()), ..Context::default() },
             live,
         };
-        let outcome = appliance.run(call, cancel.clone()).await;
+        let outcome = appliance.run(call, stop.token.clone()).await;
         let cut = match printer {
-            Some(printer) => printed(printer, &cancel).await?,
+            Some(printer) => printed(printer, &stop.token).await?,
             None => [0, 0],
         };
         signals.abort();
-        answer(outcome, args.json, cut)
+        answer(outcome, args.json, cut, stop.signal.load(Ordering::SeqCst))
     });
     // A printer that was given up may sit in a write for ever: it must not hold up the end.
     runtime.shutdown_background();
@@ -136,23 +138,41 @@ fn read_stdin(most: usize) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// How a run is ended from our side, and by which signal, for the exit status.
+#[derive(Debug, Clone, Default)]
+struct Stop {
+    token: CancellationToken,
+    /// 0 while nobody asked.
+    signal: Arc<AtomicI32>,
+}
+
+impl Stop {
+    fn with(&self, signal: i32) {
+        self.signal.store(signal, Ordering::SeqCst);
+        self.token.cancel();
+    }
+}
+
 /// SIGINT, SIGTERM and SIGHUP kill the run's whole tree; its end is recorded as always.
-fn cancel_on_signal(cancel: CancellationToken) -> Result<tokio::task::JoinHandle<()>, String> {
+fn stop_on_signal(stop: Stop) -> Result<tokio::task::JoinHandle<()>, String> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| signal(kind).map_err(|e| format!("signal handler: {e}"));
     let mut int = listen(SignalKind::interrupt())?;
     let mut term = listen(SignalKind::terminate())?;
     let mut hup = listen(SignalKind::hangup())?;
     Ok(tokio::spawn(async move {
-        tokio::select! { _ = int.recv() => {}, _ = term.recv() => {}, _ = hup.recv() => {} }
-        cancel.cancel();
+        stop.with(tokio::select! {
+            _ = int.recv() => libc::SIGINT,
+            _ = term.recv() => libc::SIGTERM,
+            _ = hup.recv() => libc::SIGHUP,
+        });
     }))
 }
 
 type Printer = tokio::task::JoinHandle<Result<[u64; 2], String>>;
 
 /// Prints both streams as they come, at most `limit` bytes of each; gives back what was dropped.
-fn print_live(limit: usize, cancel: CancellationToken) -> (Option<mpsc::Sender<Chunk>>, Option<Printer>) {
+fn print_live(limit: usize, stop: Stop) -> (Option<mpsc::Sender<Chunk>>, Option<Printer>) {
     let (sender, mut chunks) = mpsc::channel::<Chunk>(16);
     let printer = tokio::task::spawn_blocking(move || {
         let mut left = [limit, limit];
@@ -170,7 +190,7 @@ fn print_live(limit: usize, cancel: CancellationToken) -> (Option<mpsc::Sender<C
                 Ok(()) => {}
                 // The reader left (`| head`): nobody wants the rest, so the run ends.
                 Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
-                    cancel.cancel();
+                    stop.with(libc::SIGPIPE);
                     break;
                 }
                 Err(e) => return Err(format!("writing output: {e}")),
@@ -195,7 +215,7 @@ async fn printed(printer: Printer, cancel: &CancellationToken) -> Result<[u64; 2
 }
 
 /// One clear line on standard error for everything that is not the program's own doing.
-fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
+fn answer(outcome: Outcome, json: bool, cut: [u64; 2], stopped: i32) -> Result<u8, String> {
     let status = match &outcome {
         Outcome::Denied(denial) => {
             if !json {
@@ -230,7 +250,12 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
             if report.left > 0 {
                 return Err(format!("{} descendants could not be killed", report.left));
             }
-            status_of(report)
+            if report.timeout_clamped && !json {
+                let limit = humantime::format_duration(report.timeout);
+                say(&format!("the time limit was lowered to {limit} (limits.max_timeout)"));
+            }
+            // As a shell says it of a program that the signal ended.
+            if report.cancelled && stopped != 0 { ended_by(stopped) } else { status_of(report) }
         }
     };
     if json {
@@ -240,13 +265,20 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2]) -> Result<u8, String> {
     Ok(status)
 }
 
+fn byte(status: i32) -> u8 {
+    u8::try_from(status & 0xFF).unwrap_or(FAILED)
+}
+
+fn ended_by(signal: i32) -> u8 {
+    byte(128 + signal)
+}
+
 fn status_of(report: &Report) -> u8 {
-    let byte = |n: i32| u8::try_from(n & 0xFF).unwrap_or(FAILED);
     match report.exit {
         Exit::Unknown => FAILED,
         _ if report.timed_out => TIMED_OUT,
         Exit::Code(code) => byte(code),
-        Exit::Signal(signal) => byte(128 + signal),
+        Exit::Signal(signal) => ended_by(signal),
     }
 }
 

@@ -246,7 +246,7 @@ fn a_reader_that_leaves_ends_the_run() {
     assert_eq!(going.line(), "again");
     drop(going.stdout);
     let output = going.child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(137));
+    assert_eq!(output.status.code(), Some(128 + libc::SIGPIPE));
     let end = lab.end();
     assert_eq!((&end["outcome"], &end["procs_left"]), (&json!("cancelled"), &json!(0)));
     assert!(lab.alive().is_empty());
@@ -316,7 +316,7 @@ fn sigterm_kills_the_tree_and_is_recorded() {
         assert_eq!(lab.alive().len(), 6);
         crate::support::kill(going.pid(), signal);
         let ran = going.finish();
-        assert_eq!(ran.status, 137, "{ran:?} {:?}", lab.end());
+        assert_eq!(ran.status, 128 + signal as i32, "{ran:?} {:?}", lab.end());
         assert!(lab.alive().is_empty());
         let end = lab.end();
         assert_eq!((&end["outcome"], &end["procs_killed"]), (&json!("cancelled"), &json!(5)), "{signal}");
