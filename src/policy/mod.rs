@@ -9,6 +9,7 @@ mod arguments;
 mod authorized;
 mod denial;
 mod environment;
+pub mod grammar;
 mod judge;
 mod names;
 #[cfg(test)]

@@ -1,0 +1,289 @@
+//! From a program file to its tables.
+//!
+//! Purpose: checks everything that can be wrong in a file when it is loaded, so that walking cannot
+//! fail: names that stand twice, refusals of options that are not declared, patterns that do not
+//! compile. Inputs: `schema` types. Called by `library`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use regex::bytes::Regex;
+
+use super::dialect::Dialect;
+use super::model::{self, Arity, LongName, Node, OperandRule, Opt, Rule, Table, bare};
+use super::schema::{self, Position, Unknown};
+
+/// How the manual of a program spells its options.
+#[derive(Debug, Clone, Copy)]
+enum Style {
+    /// `-o`, `--output`.
+    Dashes,
+    /// `-exec`.
+    Words,
+    /// `of=`.
+    Keys,
+}
+
+impl Style {
+    fn of(dialects: &[Dialect]) -> Self {
+        match dialects.first() {
+            Some(Dialect::Find | Dialect::LongOnly) => Self::Words,
+            Some(Dialect::KeyValue) => Self::Keys,
+            _ => Self::Dashes,
+        }
+    }
+
+    fn spell(self, name: &str, one_letter: bool) -> String {
+        match self {
+            Self::Keys => format!("{name}="),
+            Self::Dashes if !one_letter => format!("--{name}"),
+            Self::Dashes | Self::Words => format!("-{name}"),
+        }
+    }
+}
+
+/// Options while they are collected: each by the names it was declared with.
+#[derive(Default)]
+struct Options {
+    list: Vec<Opt>,
+    /// Index into `list` by bare name; one letter is a short option.
+    by_name: BTreeMap<String, usize>,
+}
+
+impl Options {
+    /// Declares the options of `source`. Names that another source has already declared stay as they
+    /// are; a name that stands twice in one source is an error.
+    fn declare(&mut self, source: &schema::Node, style: Style) -> Result<(), String> {
+        let mut own = Options::default();
+        for (letters, arity) in [
+            (&source.flags, Arity::Flag),
+            (&source.values, Arity::Required),
+            (&source.optional, Arity::Optional),
+        ] {
+            for letter in letters.chars() {
+                own.add(&[&letter.to_string()], arity, style)?;
+            }
+        }
+        for spec in &source.long {
+            let (names, arity) = match spec.strip_suffix("=?") {
+                Some(names) => (names, Arity::Optional),
+                None => spec.strip_suffix('=').map_or((spec.as_str(), Arity::Flag), |n| (n, Arity::Required)),
+            };
+            own.add(&names.split('|').collect::<Vec<_>>(), arity, style)?;
+        }
+        for option in own.list {
+            let fresh = |name: &String| !self.by_name.contains_key(bare(name));
+            if !option.names.iter().all(fresh) {
+                continue;
+            }
+            for name in &option.names {
+                self.by_name.insert(bare(name).to_owned(), self.list.len());
+            }
+            self.list.push(option);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, names: &[&str], arity: Arity, style: Style) -> Result<(), String> {
+        let mut spelled = Vec::new();
+        for name in names {
+            let one = name.chars().count() == 1;
+            if name.is_empty()
+                || name.contains(['=', ' '])
+                || (one && !name.is_ascii())
+                || name.starts_with('-')
+            {
+                return Err(format!("option '{name}' is not a name; write it without dashes"));
+            }
+            if self.by_name.insert((*name).to_owned(), self.list.len()).is_some() {
+                return Err(format!("option '{name}' stands twice; keep one of them"));
+            }
+            spelled.push(style.spell(name, one));
+        }
+        self.list.push(Opt { names: spelled, arity, rules: Vec::new(), text: None, replaces_text: false });
+        Ok(())
+    }
+
+    /// The declared option behind a name of a rule.
+    fn named(&mut self, name: &str, rule: &str) -> Result<&mut Opt, String> {
+        let index = self.by_name.get(bare(name)).copied();
+        index
+            .and_then(|index| self.list.get_mut(index))
+            .ok_or_else(|| format!("rule '{rule}' names option '{name}', which is not declared"))
+    }
+
+    fn table(self) -> Table {
+        let mut shorts: Vec<Option<Arc<Opt>>> = vec![None; 256];
+        let mut longs = Vec::new();
+        for option in self.list {
+            let option = Arc::new(option);
+            for name in &option.names {
+                match bare(name).as_bytes() {
+                    [letter] => {
+                        if let Some(place) = shorts.get_mut(usize::from(*letter)) {
+                            *place = Some(Arc::clone(&option));
+                        }
+                    }
+                    name => longs.push(LongName { name: name.to_vec(), option: Arc::clone(&option) }),
+                }
+            }
+        }
+        longs.sort_by(|one, other| one.name.cmp(&other.name));
+        Table { shorts, longs }
+    }
+}
+
+/// Compiles one node and what is below it. `id` begins its rule ids.
+pub(super) fn node(
+    id: &str,
+    source: &schema::Node,
+    shared: &BTreeMap<String, schema::Node>,
+    rules: &mut Vec<Arc<Rule>>,
+) -> Result<Node, String> {
+    let dialects = if source.dialects.is_empty() { vec![Dialect::Gnu] } else { source.dialects.clone() };
+    let style = Style::of(&dialects);
+    let mut sources = vec![source];
+    for name in &source.sets {
+        sources.push(shared.get(name).ok_or_else(|| format!("{id}: set '{name}' is not in the file"))?);
+    }
+    let mut options = Options::default();
+    let mut operands = Vec::new();
+    let mut operand_text = None;
+    for part in &sources {
+        options.declare(part, style).map_err(|what| format!("{id}: {what}"))?;
+    }
+    for part in &sources {
+        for deny in &part.deny {
+            let rule = Arc::new(denial(id, deny)?);
+            rules.push(Arc::clone(&rule));
+            if deny.options.is_empty() == deny.operand.is_none() {
+                return Err(format!("rule '{}' must name either options or an operand", rule.id));
+            }
+            for name in &deny.options {
+                let option = options.named(name, &rule.id)?;
+                if !option.rules.iter().any(|own| Arc::ptr_eq(own, &rule)) {
+                    option.rules.push(Arc::clone(&rule));
+                }
+            }
+            if let Some(position) = &deny.operand {
+                let (from, to) = range(position).ok_or_else(|| {
+                    format!("rule '{}': operand must be a number from 1, \"N..\" or \"any\"", rule.id)
+                })?;
+                operands.push(OperandRule { from, to, rule });
+            }
+        }
+        for text in &part.text {
+            let compiled = Arc::new(self::text(id, text, rules));
+            for name in &text.options {
+                options.named(name, &compiled.fallback)?.text = Some(Arc::clone(&compiled));
+            }
+            for name in &text.unless {
+                options.named(name, &compiled.fallback)?.replaces_text = true;
+            }
+            if let Some(position) = text.operand {
+                let index = position.checked_sub(1).ok_or_else(|| format!("{id}: operands count from 1"))?;
+                operand_text = Some((index, compiled));
+            }
+        }
+    }
+    let command = match &source.command {
+        None => None,
+        Some(_) if dialects.len() > 1 => {
+            return Err(format!("{id}: a command among the operands needs exactly one dialect"));
+        }
+        Some(command) => {
+            Some(command.operand.checked_sub(1).ok_or_else(|| format!("{id}: operands count from 1"))?)
+        }
+    };
+    let (children, any_child) = children(id, source, shared, rules)?;
+    let deny_unknown = source.unknown == Unknown::Deny;
+    Ok(Node {
+        id: id.to_owned(),
+        dialects,
+        table: options.table(),
+        operands,
+        operand_text,
+        command,
+        deny_unknown,
+        deny_unknown_short: source.unknown_short.unwrap_or(source.unknown) == Unknown::Deny,
+        children,
+        any_child,
+    })
+}
+
+type Children = (BTreeMap<Vec<u8>, Arc<Node>>, Option<Arc<Node>>);
+
+fn children(
+    id: &str,
+    source: &schema::Node,
+    shared: &BTreeMap<String, schema::Node>,
+    rules: &mut Vec<Arc<Rule>>,
+) -> Result<Children, String> {
+    let mut by_name = BTreeMap::new();
+    let mut any = None;
+    for (name, child) in &source.subcommand {
+        if child.program.is_some()
+            || !(child.names.is_empty() && child.set.is_empty() && child.environment.is_empty())
+            || !(child.helpers.is_empty()
+                && child.examples.allow.is_empty()
+                && child.examples.deny.is_empty())
+        {
+            return Err(format!("{id}: subcommand '{name}' has keys that belong to the whole file"));
+        }
+        if name == "*" {
+            any = Some(Arc::new(node(id, child, shared, rules)?));
+            continue;
+        }
+        let compiled = Arc::new(node(&format!("{id}.{name}"), child, shared, rules)?);
+        for own in std::iter::once(name).chain(&child.aliases) {
+            if by_name.insert(own.clone().into_bytes(), Arc::clone(&compiled)).is_some() {
+                return Err(format!("{id}: subcommand '{own}' stands twice"));
+            }
+        }
+    }
+    Ok((by_name, any))
+}
+
+fn denial(id: &str, deny: &schema::Deny) -> Result<Rule, String> {
+    let id = format!("{id}.{}", deny.id);
+    let pattern = |text: &Option<String>| {
+        text.as_deref()
+            .map(|text| Regex::new(text).map_err(|error| format!("rule '{id}': {error}")))
+            .transpose()
+    };
+    Ok(Rule {
+        value: pattern(&deny.value)?,
+        except: pattern(&deny.except)?,
+        reason: deny.reason.clone(),
+        instead: deny.instead.clone(),
+        id,
+    })
+}
+
+fn text(id: &str, text: &schema::Text, all: &mut Vec<Arc<Rule>>) -> model::Text {
+    let mut rules = BTreeMap::new();
+    for rule in &text.rules {
+        let compiled = Arc::new(Rule {
+            id: format!("{id}.{}", rule.id),
+            reason: rule.reason.clone(),
+            instead: rule.instead.clone(),
+            value: None,
+            except: None,
+        });
+        all.push(Arc::clone(&compiled));
+        rules.insert(rule.id.clone(), compiled);
+    }
+    model::Text { kind: text.kind, rules, fallback: format!("{id}.program-text") }
+}
+
+/// First and last index, counted from 0.
+fn range(position: &Position) -> Option<(usize, usize)> {
+    match position {
+        Position::Exact(number) => number.checked_sub(1).map(|index| (index, index)),
+        Position::Words(words) if words == "any" => Some((0, usize::MAX)),
+        Position::Words(words) => {
+            let from = words.strip_suffix("..")?.parse::<usize>().ok()?.checked_sub(1)?;
+            Some((from, usize::MAX))
+        }
+    }
+}

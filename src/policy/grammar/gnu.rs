@@ -1,0 +1,184 @@
+//! `getopt_long` and its relatives.
+//!
+//! Purpose: clusters, attached and separate values, abbreviations, `--`, options after operands. An
+//! option that the grammar does not know may take the next element as its value: then neither `--` nor
+//! an operand after it is trusted to end the options. Called through `dialect`, and by dialects that
+//! differ from this one in their first words only.
+
+use std::ops::ControlFlow;
+
+use super::event::{Event, Finding, Flow, Sink};
+use super::model::{Arity, Found, Node, Opt};
+
+/// Where options may stand, and how they may be spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Anywhere before `--`.
+    Permute,
+    /// Before the first operand.
+    Posix,
+    /// Anywhere before `--`; `-word` may be a long option.
+    LongOnly,
+}
+
+/// What one element did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is complete.
+    Done,
+    /// It took the next element as its value.
+    TookNext,
+    /// It is not known whether it takes the next element.
+    Doubtful,
+}
+
+/// Reads `args` from `from` on.
+pub(super) fn walk<'g, 'a>(
+    node: &'g Node,
+    args: &[&'a [u8]],
+    from: usize,
+    order: Order,
+    sink: &mut Sink<'_, 'g, 'a>,
+) -> Flow {
+    let mut operands = 0;
+    let mut doubtful = false;
+    let mut at = from;
+    while let Some(argument) = args.get(at).copied() {
+        let step = match argument {
+            b"--" if doubtful => Step::Done,
+            b"--" => return rest(args, at.saturating_add(1), operands, sink),
+            _ if is_option(argument) => option(node, args, at, order, sink)?,
+            _ if order == Order::Posix && !doubtful => return rest(args, at, operands, sink),
+            _ => {
+                sink(Event::Operand { value: argument, index: operands, at })?;
+                operands = operands.saturating_add(1);
+                Step::Done
+            }
+        };
+        doubtful = step == Step::Doubtful;
+        at = at.saturating_add(if step == Step::TookNext { 2 } else { 1 });
+    }
+    ControlFlow::Continue(())
+}
+
+/// Whether an element is read as an option: `-` alone is an operand.
+pub(super) fn is_option(argument: &[u8]) -> bool {
+    matches!(argument, [b'-', _, ..])
+}
+
+/// Reports everything from `at` on as operands.
+pub(super) fn rest<'g, 'a>(
+    args: &[&'a [u8]],
+    at: usize,
+    operands: usize,
+    sink: &mut Sink<'_, 'g, 'a>,
+) -> Flow {
+    for (index, (at, value)) in args.iter().enumerate().skip(at).enumerate() {
+        sink(Event::Operand { value, index: index.saturating_add(operands), at })?;
+    }
+    ControlFlow::Continue(())
+}
+
+/// Reads the option at `at`, which [`is_option`] and is not `--`.
+pub(super) fn option<'g, 'a>(
+    node: &'g Node,
+    args: &[&'a [u8]],
+    at: usize,
+    order: Order,
+    sink: &mut Sink<'_, 'g, 'a>,
+) -> ControlFlow<Finding, Step> {
+    let Some(argument) = args.get(at).copied() else { return ControlFlow::Continue(Step::Done) };
+    let next = args.get(at.saturating_add(1)).copied();
+    if let Some(word) = argument.strip_prefix(b"--") {
+        return long(node, argument, word, next, at, sink);
+    }
+    let word = argument.strip_prefix(b"-").unwrap_or(argument);
+    if order == Order::LongOnly {
+        let short = word.first().is_some_and(|letter| node.table.short(*letter).is_some());
+        let known = !matches!(node.table.abbreviated(split(word).0), Found::Unknown);
+        if known && (word.len() > 1 || !short) {
+            return long(node, argument, word, next, at, sink);
+        }
+    }
+    cluster(node, argument, word, next, at, sink)
+}
+
+/// The name and the attached value of `name=value`.
+pub(super) fn split(word: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match word.iter().position(|byte| *byte == b'=').and_then(|at| word.split_at_checked(at)) {
+        Some((name, value)) => (name, value.split_first().map(|(_, value)| value)),
+        None => (word, None),
+    }
+}
+
+/// Reports `option` with the value it takes: `attached`, or `next` when it needs one.
+pub(super) fn report<'g, 'a>(
+    option: &'g Opt,
+    attached: Option<&'a [u8]>,
+    next: Option<&'a [u8]>,
+    at: usize,
+    sink: &mut Sink<'_, 'g, 'a>,
+) -> ControlFlow<Finding, Step> {
+    let takes = attached.is_none() && option.arity == Arity::Required;
+    let value = if takes { next } else { attached };
+    sink(Event::Option { option, value, at })?;
+    ControlFlow::Continue(if takes { Step::TookNext } else { Step::Done })
+}
+
+fn long<'g, 'a>(
+    node: &'g Node,
+    argument: &'a [u8],
+    word: &'a [u8],
+    next: Option<&'a [u8]>,
+    at: usize,
+    sink: &mut Sink<'_, 'g, 'a>,
+) -> ControlFlow<Finding, Step> {
+    let (name, value) = split(word);
+    match node.table.abbreviated(name) {
+        Found::Option(option) => report(option, value, next, at, sink),
+        Found::Ambiguous(candidates) => {
+            sink(Event::Ambiguous { candidates, at })?;
+            ControlFlow::Continue(if value.is_some() { Step::Done } else { Step::Doubtful })
+        }
+        Found::Unknown => {
+            sink(Event::Unknown { text: argument, short: false, at })?;
+            ControlFlow::Continue(if value.is_some() { Step::Done } else { Step::Doubtful })
+        }
+    }
+}
+
+/// Reads a cluster of short options. After a letter that is not known the rest may be its value, or
+/// more letters: each is looked at.
+fn cluster<'g, 'a>(
+    node: &'g Node,
+    argument: &'a [u8],
+    word: &'a [u8],
+    next: Option<&'a [u8]>,
+    at: usize,
+    sink: &mut Sink<'_, 'g, 'a>,
+) -> ControlFlow<Finding, Step> {
+    let mut left = word;
+    let mut unknown = false;
+    while let Some((letter, tail)) = left.split_first() {
+        left = tail;
+        match node.table.short(*letter) {
+            Some(option) if option.arity == Arity::Flag => {
+                sink(Event::Option { option, value: None, at })?;
+            }
+            Some(option) => {
+                let attached = Some(tail).filter(|tail| !tail.is_empty());
+                let step = report(option, attached, next, at, sink)?;
+                if !unknown {
+                    return ControlFlow::Continue(step);
+                }
+            }
+            None => {
+                if !unknown {
+                    sink(Event::Unknown { text: argument, short: true, at })?;
+                }
+                unknown = true;
+            }
+        }
+    }
+    ControlFlow::Continue(if unknown { Step::Doubtful } else { Step::Done })
+}

@@ -1,0 +1,140 @@
+//! A program file, loaded: the face of this room.
+//!
+//! Purpose: [`Grammar`] is what `judge` asks, what `check` and the rule table print, and what tests run
+//! the examples of. Inputs: the text of one file. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::compile;
+use super::event::Finding;
+use super::model::{Node, Rule};
+use super::rules::{self, Judged, Operator};
+use super::schema;
+
+/// How one program reads its arguments, and what is refused among them.
+#[derive(Debug)]
+pub struct Grammar {
+    program: String,
+    names: Vec<String>,
+    delegated: Option<String>,
+    environment: BTreeMap<String, String>,
+    helpers: Vec<String>,
+    examples: Vec<Example>,
+    rules: Vec<Arc<Rule>>,
+    root: Node,
+}
+
+/// A command line of a program file with its verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Example {
+    /// As written.
+    pub line: String,
+    /// Whether it is allowed.
+    pub allowed: bool,
+}
+
+/// A rule in words, for documents.
+#[derive(Debug, Clone, Copy)]
+pub struct RuleText<'g> {
+    /// Stable id, such as `sort.output`.
+    pub id: &'g str,
+    /// Why, as a clause.
+    pub reason: &'g str,
+    /// What to do instead, as a clause.
+    pub instead: Option<&'g str>,
+}
+
+impl Grammar {
+    /// Loads a program file.
+    ///
+    /// # Errors
+    /// When it is not TOML of the expected form, or contradicts itself: what and where.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: schema::Node = toml::from_str(text).map_err(|error| error.to_string())?;
+        let program = file.program.clone().ok_or("the file names no program; add program = \"NAME\"")?;
+        if !file.aliases.is_empty() {
+            return Err(format!("{program}: aliases belong to subcommands; use names"));
+        }
+        let mut rules = Vec::new();
+        let root = compile::node(&program, &file, &file.set, &mut rules)?;
+        let examples = |lines: &[String], allowed| {
+            lines.iter().map(|line| Example { line: line.clone(), allowed }).collect::<Vec<_>>()
+        };
+        let mut all = examples(&file.examples.allow, true);
+        all.extend(examples(&file.examples.deny, false));
+        let mut names = file.names;
+        if !names.contains(&program) {
+            names.insert(0, program.clone());
+        }
+        Ok(Self {
+            names,
+            delegated: file.delegated,
+            environment: file.environment,
+            helpers: file.helpers,
+            examples: all,
+            rules,
+            root,
+            program,
+        })
+    }
+
+    /// Judges the arguments, the program's name left out.
+    ///
+    /// # Errors
+    /// The first argument that a rule refuses.
+    pub fn judge(&self, args: &[&[u8]], operator: &Operator<'_>) -> Result<Judged, Finding> {
+        rules::judge(&self.root, args, operator)
+    }
+
+    /// Canonical name.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// Base names that the file is about; the canonical one is among them.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Set when what the program starts or writes is left to the kernel profile: why.
+    #[must_use]
+    pub fn delegated(&self) -> Option<&str> {
+        self.delegated.as_deref()
+    }
+
+    /// Environment that makes the program harmless.
+    #[must_use]
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+
+    /// Programs that it starts for its ordinary work.
+    #[must_use]
+    pub fn helpers(&self) -> &[String] {
+        &self.helpers
+    }
+
+    /// Command lines with their verdict.
+    #[must_use]
+    pub fn examples(&self) -> &[Example] {
+        &self.examples
+    }
+
+    /// Whether it reads subcommands by itself.
+    #[must_use]
+    pub fn has_subcommands(&self) -> bool {
+        self.root.is_tree()
+    }
+
+    /// Every rule of the file.
+    pub fn rules(&self) -> impl Iterator<Item = RuleText<'_>> {
+        self.rules.iter().map(|rule| RuleText {
+            id: &rule.id,
+            reason: &rule.reason,
+            instead: rule.instead.as_deref(),
+        })
+    }
+}

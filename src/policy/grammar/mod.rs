@@ -1,0 +1,33 @@
+//! Option grammars: what the arguments of a program mean, as data.
+//!
+//! Purpose: one engine reads `policy/programs/*.toml` (`schema` → `compile` → `model`), walks an
+//! argument vector the way the program would (`dialect`: `gnu`, `find`, `git`, …), and refuses what a
+//! rule of the file names (`rules`), however it is spelled. Pure: no I/O. The kernel profile is the
+//! boundary; this is a lint that speaks first, and in words. Called by `judge`.
+
+mod awk;
+mod compile;
+mod dialect;
+mod event;
+mod find;
+mod git;
+mod gnu;
+mod keyvalue;
+mod library;
+mod model;
+mod perl;
+mod plain;
+mod rules;
+mod schema;
+mod sed;
+mod shipped;
+mod tar;
+mod text;
+
+pub use event::Finding;
+pub use library::{Example, Grammar, RuleText};
+pub use rules::{Judged, Operator};
+pub use shipped::{find as program, names, programs};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! Perl's Getopt::Long. Called through `dialect`.
+
+use super::event::{Flow, Sink};
+use super::gnu::{self, Order};
+use super::model::Node;
+
+/// Reads `args` from `from` on.
+pub(super) fn walk<'g, 'a>(
+    node: &'g Node,
+    args: &[&'a [u8]],
+    from: usize,
+    sink: &mut Sink<'_, 'g, 'a>,
+) -> Flow {
+    gnu::walk(node, args, from, Order::LongOnly, sink)
+}

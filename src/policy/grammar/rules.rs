@@ -1,0 +1,221 @@
+//! From the events of a walk to a refusal.
+//!
+//! Purpose: the only place that decides. It knows the rules of the program file and those of the
+//! operator, and stops the walk at the first argument that one of them refuses. Allocates nothing for
+//! arguments that are allowed. Called by `library` for `judge`.
+
+use std::ops::ControlFlow;
+
+use super::dialect::walk_all;
+use super::event::{Event, Finding, Flow};
+use super::model::{Node, OperandRule, Opt, Rule, Text, bare};
+
+/// What the policy file adds for a command.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Operator<'c> {
+    /// Subcommands it narrows the program to.
+    pub subcommands: Option<&'c [String]>,
+    /// Options it refuses.
+    pub deny_options: &'c [String],
+    /// Refuses everything that the grammar does not know.
+    pub known_only: bool,
+}
+
+/// What an allowed argument vector holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Index of the argument from which on the arguments are a command of their own.
+    pub command: Option<usize>,
+}
+
+/// Judges `args`, the program's name left out.
+pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Result<Judged, Finding> {
+    let mut judge =
+        Judge { node: root, operator, command: None, replaced: false, pending: None, entered: false };
+    let walked = walk_all(root, None, args, 0, &mut |event| judge.event(&event));
+    let flow = match walked {
+        ControlFlow::Continue(()) => judge.finish(),
+        stopped => stopped,
+    };
+    match flow {
+        ControlFlow::Break(finding) => Err(finding),
+        ControlFlow::Continue(()) => Ok(Judged { command: judge.command }),
+    }
+}
+
+struct Judge<'g, 'a, 'c> {
+    node: &'g Node,
+    operator: &'c Operator<'c>,
+    command: Option<usize>,
+    /// An option has taken the place of the operand that is program text.
+    replaced: bool,
+    /// The operand that is program text, if no option takes its place until the end.
+    pending: Option<(&'g Text, &'a [u8], usize)>,
+    /// A subcommand was read in this pass.
+    entered: bool,
+}
+
+impl<'g, 'a> Judge<'g, 'a, '_> {
+    fn event(&mut self, event: &Event<'g, 'a>) -> Flow {
+        match *event {
+            Event::Enter { node, name, at } => self.enter(node, name, at),
+            Event::Option { option, value, at } => self.option(option, value, at),
+            Event::Ambiguous { candidates, at } => {
+                for candidate in candidates {
+                    let option = &*candidate.option;
+                    if let Some(rule) = option.rules.first() {
+                        return refuse(rule, option, at);
+                    }
+                    self.denied_by_operator(option, at)?;
+                }
+                ControlFlow::Continue(())
+            }
+            Event::Unknown { text, short, at } => self.unknown(text, short, at),
+            Event::Operand { value, index, at } => self.operand(value, index, at),
+        }
+    }
+
+    fn enter(&mut self, node: &'g Node, name: Option<&'a [u8]>, at: usize) -> Flow {
+        self.finish()?;
+        (self.node, self.replaced) = (node, false);
+        let Some(name) = name else {
+            self.entered = false;
+            return ControlFlow::Continue(());
+        };
+        let first = !std::mem::replace(&mut self.entered, true);
+        match self.operator.subcommands {
+            Some(allowed) if first && !allowed.iter().any(|own| own.as_bytes() == name) => {
+                self.subcommand_refused(at)
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    /// What can be said only once a pass has seen all arguments.
+    fn finish(&mut self) -> Flow {
+        match self.pending.take() {
+            Some((text, value, at)) if !self.replaced => scan(text, value, "", at),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn option(&mut self, option: &'g Opt, value: Option<&'a [u8]>, at: usize) -> Flow {
+        if let Some(rule) = option.rules.iter().find(|rule| rule.refuses(value)) {
+            return refuse(rule, option, at);
+        }
+        self.denied_by_operator(option, at)?;
+        self.replaced |= option.replaces_text;
+        match (&option.text, value) {
+            (Some(text), Some(value)) => scan(text, value, &option.names.join("/"), at),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn operand(&mut self, value: &'a [u8], index: usize, at: usize) -> Flow {
+        let here = |own: &&OperandRule| (own.from..=own.to).contains(&index);
+        for own in self.node.operands.iter().filter(here) {
+            if own.rule.refuses(Some(value)) {
+                return found(&own.rule, String::new(), at);
+            }
+        }
+        if let Some((_, text)) = self.node.operand_text.as_ref().filter(|(place, _)| *place == index) {
+            self.pending = Some((text, value, at));
+        }
+        if self.node.command == Some(index) {
+            self.command = Some(at);
+        }
+        // The program has subcommands and this is none of them.
+        if self.operator.subcommands.is_some() && !self.entered && self.node.is_tree() {
+            return self.subcommand_refused(at);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn unknown(&self, text: &[u8], short: bool, at: usize) -> Flow {
+        let strict = self.operator.known_only
+            || if short { self.node.deny_unknown_short } else { self.node.deny_unknown };
+        if strict {
+            return ControlFlow::Break(Finding {
+                rule: format!("{}.unknown-option", self.node.id),
+                subject: String::new(),
+                reason: "is not an option that the policy knows".to_owned(),
+                instead: None,
+                at,
+            });
+        }
+        match self.operator.deny_options.iter().find(|denied| may_mean(denied, text)) {
+            Some(denied) => self.operator_refusal(denied, at),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn denied_by_operator(&self, option: &Opt, at: usize) -> Flow {
+        match self.operator.deny_options.iter().find(|denied| option.is_named(denied)) {
+            Some(denied) => self.operator_refusal(denied, at),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn operator_refusal(&self, denied: &str, at: usize) -> Flow {
+        let program = self.node.id.split('.').next().unwrap_or_default();
+        ControlFlow::Break(Finding {
+            rule: format!("{program}.option.{}", bare(denied)),
+            subject: denied.to_owned(),
+            reason: "is refused by the policy file".to_owned(),
+            instead: None,
+            at,
+        })
+    }
+
+    fn subcommand_refused(&self, at: usize) -> Flow {
+        let program = self.node.id.split('.').next().unwrap_or_default();
+        let allowed = self.operator.subcommands.unwrap_or_default().join(", ");
+        ControlFlow::Break(Finding {
+            rule: format!("{program}.subcommand"),
+            subject: String::new(),
+            reason: "is not a subcommand that the policy allows".to_owned(),
+            instead: Some(format!("allowed: {allowed}")),
+            at,
+        })
+    }
+}
+
+/// Whether an element that the grammar does not know may mean the denied option, whatever the
+/// program's own rules of spelling are.
+fn may_mean(denied: &str, text: &[u8]) -> bool {
+    let wanted = bare(denied).as_bytes();
+    let word = text.strip_prefix(b"--").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
+    let name = word.split(|byte| *byte == b'=').next().unwrap_or(word);
+    match wanted {
+        [letter] => !text.starts_with(b"--") && word.contains(letter),
+        _ => !name.is_empty() && wanted.starts_with(name),
+    }
+}
+
+fn refuse(rule: &Rule, option: &Opt, at: usize) -> Flow {
+    found(rule, option.names.join("/"), at)
+}
+
+fn found(rule: &Rule, subject: String, at: usize) -> Flow {
+    ControlFlow::Break(Finding {
+        rule: rule.id.clone(),
+        subject,
+        reason: rule.reason.clone(),
+        instead: rule.instead.clone(),
+        at,
+    })
+}
+
+fn scan(text: &Text, value: &[u8], subject: &str, at: usize) -> Flow {
+    let Some(id) = text.kind.scan(value) else { return ControlFlow::Continue(()) };
+    match text.rules.get(id) {
+        Some(rule) => found(rule, subject.to_owned(), at),
+        None => ControlFlow::Break(Finding {
+            rule: text.fallback.clone(),
+            subject: subject.to_owned(),
+            reason: format!("does more than compute ({id})"),
+            instead: None,
+            at,
+        }),
+    }
+}

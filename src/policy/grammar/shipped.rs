@@ -1,0 +1,65 @@
+//! The program files that are compiled in.
+//!
+//! Purpose: from a base name to its grammar. Files are parsed when first asked for, so that a start
+//! pays only for the programs of its policy; a test parses all of them. Called by `judge`.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, OnceLock};
+
+use super::library::Grammar;
+
+/// One file: the base names it is about (a test compares them with the file), and its text.
+struct Shipped {
+    names: &'static [&'static str],
+    text: &'static str,
+    compiled: OnceLock<Result<Grammar, String>>,
+}
+
+macro_rules! shipped {
+    ($($file:literal: $($name:literal)+;)+) => {
+        [$(Shipped {
+            names: &[$($name),+],
+            text: include_str!(concat!("../../../policy/programs/", $file, ".toml")),
+            compiled: OnceLock::new(),
+        }),+]
+    };
+}
+
+static FILES: LazyLock<Vec<Shipped>> = LazyLock::new(|| {
+    Vec::from(shipped! {
+        "sort": "sort" "gsort";
+    })
+});
+
+static BY_NAME: LazyLock<HashMap<&'static [u8], usize>> = LazyLock::new(|| {
+    let names = |(index, file): (usize, &'static Shipped)| {
+        file.names.iter().map(move |name| (name.as_bytes(), index))
+    };
+    FILES.iter().enumerate().flat_map(names).collect()
+});
+
+/// The grammar of the program with this base name, if there is a file for it.
+///
+/// # Errors
+/// When the file is broken, which a test of the build would have found.
+pub fn find(name: &[u8]) -> Result<Option<&'static Grammar>, String> {
+    let Some(file) = BY_NAME.get(name).and_then(|index| FILES.get(*index)) else { return Ok(None) };
+    match file.compiled.get_or_init(|| Grammar::parse(file.text)) {
+        Ok(grammar) => Ok(Some(grammar)),
+        Err(problem) => Err(problem.clone()),
+    }
+}
+
+/// Every base name that has a file.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().flat_map(|file| file.names.iter().copied())
+}
+
+/// Every file, loaded.
+///
+/// # Errors
+/// When one is broken.
+pub fn programs() -> Result<Vec<&'static Grammar>, String> {
+    let first = FILES.iter().filter_map(|file| file.names.first());
+    first.filter_map(|name| find(name.as_bytes()).transpose()).collect()
+}
