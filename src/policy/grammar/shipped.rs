@@ -27,7 +27,37 @@ macro_rules! shipped {
 
 static FILES: LazyLock<Vec<Shipped>> = LazyLock::new(|| {
     Vec::from(shipped! {
-        "sort": "sort" "gsort";
+        "ag": "ag";
+    "cargo": "cargo";
+    "cp": "cp" "gcp";
+    "csplit": "csplit" "gcsplit";
+    "date": "date" "gdate";
+    "dd": "dd" "gdd";
+    "diff": "diff" "gdiff";
+    "diff3": "diff3" "gdiff3";
+    "du": "du" "gdu";
+    "fd": "fd" "fdfind";
+    "file": "file";
+    "find": "find" "gfind" "bfind" "bfs";
+    "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
+    "install": "install" "ginstall";
+    "jq": "jq" "gojq" "jaq";
+    "ln": "ln" "gln";
+    "make": "make" "gmake";
+    "mv": "mv" "gmv";
+    "npm": "npm";
+    "pip": "pip";
+    "pytest": "pytest" "py.test";
+    "rg": "rg";
+    "sdiff": "sdiff" "gsdiff";
+    "shuf": "shuf" "gshuf";
+    "sort": "sort" "gsort";
+    "split": "split" "gsplit";
+    "stat": "stat" "gstat";
+    "tee": "tee" "gtee";
+    "uniq": "uniq" "guniq";
+    "wc": "wc" "gwc";
+    "yq": "yq";
     })
 });
 
