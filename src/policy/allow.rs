@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use regex::Regex;
 
+use super::grammars::Grammars;
 use super::names::DeniedNames;
 use super::words::quoted;
 use super::{Denial, PolicyError, Reason, RuleKind};
@@ -34,6 +35,8 @@ pub(super) struct Entry {
     pub(super) command: Arc<Command>,
     /// Set when the name, or a file behind it, is always denied.
     pub(super) refused: Option<Denial>,
+    /// What its arguments mean.
+    pub(super) grammars: Grammars,
 }
 
 impl AllowList {
@@ -46,7 +49,9 @@ impl AllowList {
         let mut entries = HashMap::new();
         for command in commands {
             let refused = if command.interpreter { None } else { refusal(&command, denied) };
-            entries.insert(command.name.clone().into_bytes(), Entry { command, refused });
+            let grammars = Grammars::of(command.name.as_bytes(), command.program.as_deref())
+                .map_err(PolicyError::Grammar)?;
+            entries.insert(command.name.clone().into_bytes(), Entry { command, refused, grammars });
         }
         let patterns = patterns.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         let shown = shown(&entries, &patterns, any);

@@ -9,7 +9,8 @@
 //! - `--` ends options only when what stands before it cannot be an option that takes it as a value
 //!   (`git grep -e -- -O`).
 //!
-//! Called by `judge` only.
+//! Called by `grammars`, for programs without an option grammar; subcommands for those with one that
+//! knows none.
 
 use std::borrow::Cow;
 
@@ -20,9 +21,7 @@ use crate::config::Command;
 
 /// Judges everything after the name.
 pub(super) fn check(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
-    if let Some(subcommands) = &command.subcommands {
-        check_subcommand(command, subcommands, arguments.first().copied())?;
-    }
+    check_subcommands(command, arguments)?;
     if command.deny_options.is_empty() {
         return Ok(());
     }
@@ -41,6 +40,14 @@ pub(super) fn check(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial
         before = argument;
     }
     Ok(())
+}
+
+/// Judges the first argument of a command that is narrowed to subcommands.
+pub(super) fn check_subcommands(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
+    match &command.subcommands {
+        Some(subcommands) => check_subcommand(command, subcommands, arguments.first().copied()),
+        None => Ok(()),
+    }
 }
 
 fn check_subcommand(command: &Command, subcommands: &[String], first: Option<&[u8]>) -> Result<(), Denial> {

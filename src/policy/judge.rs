@@ -12,12 +12,16 @@ use std::time::Duration;
 
 use super::allow::AllowList;
 use super::environment::Base;
+use super::grammars::{self, Grammars};
 use super::names::{self, DeniedNames};
 use super::words::quoted;
-use super::{Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict, arguments};
+use super::{Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::config::program::Program;
 use crate::config::workspace::{Cwd, CwdError};
 use crate::config::{Command, Config, Toolkit};
+
+/// Commands that may stand in the arguments of one another (`nice timeout 5 sort`).
+const NESTED: usize = 8;
 
 /// A compiled policy: judges any number of requests, from any thread.
 #[derive(Debug)]
@@ -28,8 +32,11 @@ pub struct Policy {
     toolkits: BTreeMap<String, AllowList>,
     environment: Base,
     /// Commands by the file behind them: their argument rules hold under any other name, too.
-    by_file: HashMap<(u64, u64), Vec<Arc<Command>>>,
+    by_file: HashMap<(u64, u64), Vec<Named>>,
 }
+
+/// A command with the grammars of its own names.
+type Named = (Arc<Command>, Grammars);
 
 /// The rule that allowed an argument vector, with the grants that come with it.
 #[derive(Debug, Clone)]
@@ -91,7 +98,9 @@ impl Policy {
         for command in config.commands.values() {
             check_values(&command.environment)?;
             if let Some(program) = &command.program {
-                by_file.entry((program.dev, program.ino)).or_default().push(Arc::clone(command));
+                let grammars =
+                    Grammars::of(command.name.as_bytes(), Some(program)).map_err(PolicyError::Grammar)?;
+                by_file.entry((program.dev, program.ino)).or_default().push((Arc::clone(command), grammars));
             }
         }
         let environment = Base::new(&config.environment, server_env);
@@ -190,7 +199,16 @@ impl Policy {
         argv: &[&[u8]],
         allow: Option<&'a AllowList>,
     ) -> Result<Rule<'a>, Denial> {
-        let list = allow.unwrap_or(&self.own);
+        self.judge_nested(argv, allow.unwrap_or(&self.own), 0)
+    }
+
+    /// Judges `argv`, which stands `depth` commands deep in another one's arguments.
+    fn judge_nested<'a>(
+        &'a self,
+        argv: &[&[u8]],
+        list: &'a AllowList,
+        depth: usize,
+    ) -> Result<Rule<'a>, Denial> {
         let Some((name, rest)) = argv.split_first().filter(|(name, _)| !name.is_empty()) else {
             return Err(Denial {
                 rule: Cow::Borrowed("names.empty"),
@@ -205,17 +223,27 @@ impl Policy {
             if let Some(refused) = &entry.refused {
                 return Err(refused.clone());
             }
-            self.check_arguments(&entry.command, rest)?;
+            self.check_arguments(&entry.grammars, &entry.command, rest, list, depth)?;
             return Ok(Rule { id: "allow", kind: RuleKind::Allow, grant: Grant::Listed(&entry.command) });
         }
         self.denied.check_asked(name)?;
         let Some((id, kind)) = list.admits(text) else { return Err(list.not_listed(name)) };
         let program = self.resolve(text)?;
+        let grammars =
+            Grammars::of(name, program.as_deref()).map_err(|problem| grammars::broken(&problem))?;
+        let mut judged = false;
         if let Some(program) = &program {
             self.denied.check_resolved(name, program)?;
-            for command in self.by_file.get(&(program.dev, program.ino)).into_iter().flatten() {
-                self.check_arguments(command, rest)?;
+            let commands = self.by_file.get(&(program.dev, program.ino));
+            for (command, own) in commands.into_iter().flatten() {
+                // A hard link hides the name that the file has a grammar under.
+                let grammars = if grammars.is_empty() { own } else { &grammars };
+                self.check_arguments(grammars, command, rest, list, depth)?;
+                judged = true;
             }
+        }
+        if !judged {
+            self.check_arguments(&grammars, &plain_command(text, None), rest, list, depth)?;
         }
         Ok(Rule { id, kind, grant: Grant::Plain(program) })
     }
@@ -237,8 +265,28 @@ impl Policy {
         Ok(self.config.programs.find(name))
     }
 
-    fn check_arguments(&self, command: &Command, rest: &[&[u8]]) -> Result<(), Denial> {
-        if self.config.argument_rules { arguments::check(command, rest) } else { Ok(()) }
+    fn check_arguments(
+        &self,
+        grammars: &Grammars,
+        command: &Command,
+        rest: &[&[u8]],
+        list: &AllowList,
+        depth: usize,
+    ) -> Result<(), Denial> {
+        if !self.config.argument_rules {
+            return Ok(());
+        }
+        let Some((_, nested)) = grammars.check(command, rest)?.and_then(|at| rest.split_at_checked(at))
+        else {
+            return Ok(());
+        };
+        if depth >= NESTED {
+            return Err(too_large(
+                "arguments.nested",
+                format!("More than {NESTED} commands stand in each other's arguments."),
+            ));
+        }
+        self.judge_nested(nested, list, depth.saturating_add(1)).map(|_| ())
     }
 
     fn check_size(&self, argv: &[&[u8]]) -> Result<(), Denial> {

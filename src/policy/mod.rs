@@ -10,6 +10,7 @@ mod authorized;
 mod denial;
 mod environment;
 pub mod grammar;
+mod grammars;
 mod judge;
 mod names;
 #[cfg(test)]
@@ -54,6 +55,9 @@ pub enum PolicyError {
     /// The shipped table of always-denied names is broken.
     #[error("load of the always-denied names failed: {0}")]
     DeniedNames(String),
+    /// A shipped program file is broken.
+    #[error("load of an option grammar failed: {0}")]
+    Grammar(String),
     /// A pattern is not a regular expression over whole names.
     #[error(
         "allow pattern '{pattern}' does not compile: {problem}; write a regular expression that matches the whole name"

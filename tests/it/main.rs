@@ -16,6 +16,7 @@ mod breakout;
 mod dependencies;
 mod doctor;
 mod exec;
+mod grammar;
 mod house;
 mod kernel;
 mod lifetime;

@@ -281,9 +281,9 @@ fn range(position: &Position) -> Option<(usize, usize)> {
     match position {
         Position::Exact(number) => number.checked_sub(1).map(|index| (index, index)),
         Position::Words(words) if words == "any" => Some((0, usize::MAX)),
-        Position::Words(words) => {
-            let from = words.strip_suffix("..")?.parse::<usize>().ok()?.checked_sub(1)?;
-            Some((from, usize::MAX))
-        }
+        Position::Words(words) => match words.strip_suffix("..")?.parse::<usize>() {
+            Ok(number) => Some((number.checked_sub(1)?, usize::MAX)),
+            Err(_) => None,
+        },
     }
 }

@@ -82,8 +82,8 @@ impl Table {
 
     /// The long option of exactly this name.
     pub(super) fn exact(&self, name: &[u8]) -> Option<&Opt> {
-        let index = self.longs.binary_search_by(|long| long.name.as_slice().cmp(name)).ok()?;
-        self.longs.get(index).map(|long| &*long.option)
+        let first = self.longs.partition_point(|long| long.name.as_slice() < name);
+        self.longs.get(first).filter(|long| long.name == name).map(|long| &*long.option)
     }
 
     /// All long names that begin with `prefix`.
@@ -125,7 +125,7 @@ pub(super) struct Rule {
 impl Rule {
     /// Whether the rule refuses this value; a missing one counts as empty.
     pub(super) fn refuses(&self, value: Option<&[u8]>) -> bool {
-        let value = value.unwrap_or_default();
+        let value = value.unwrap_or(b"");
         self.value.as_ref().is_none_or(|pattern| pattern.is_match(value))
             && !self.except.as_ref().is_some_and(|pattern| pattern.is_match(value))
     }

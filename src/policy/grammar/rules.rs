@@ -31,10 +31,10 @@ pub struct Judged {
 /// Judges `args`, the program's name left out.
 pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Result<Judged, Finding> {
     let mut judge =
-        Judge { node: root, operator, command: None, replaced: false, pending: None, entered: false };
+        Judge { node: root, operator, command: None, replaced: false, pending: None, entered: true };
     let walked = walk_all(root, None, args, 0, &mut |event| judge.event(&event));
     let flow = match walked {
-        ControlFlow::Continue(()) => judge.finish(),
+        ControlFlow::Continue(()) => judge.end_pass(root),
         stopped => stopped,
     };
     match flow {
@@ -76,12 +76,13 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
     }
 
     fn enter(&mut self, node: &'g Node, name: Option<&'a [u8]>, at: usize) -> Flow {
-        self.finish()?;
-        (self.node, self.replaced) = (node, false);
         let Some(name) = name else {
-            self.entered = false;
+            self.end_pass(node)?;
+            (self.node, self.replaced, self.entered) = (node, false, false);
             return ControlFlow::Continue(());
         };
+        self.finish()?;
+        (self.node, self.replaced) = (node, false);
         let first = !std::mem::replace(&mut self.entered, true);
         match self.operator.subcommands {
             Some(allowed) if first && !allowed.iter().any(|own| own.as_bytes() == name) => {
@@ -89,6 +90,15 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             }
             _ => ControlFlow::Continue(()),
         }
+    }
+
+    /// A program that the policy narrows to subcommands needs one.
+    fn end_pass(&mut self, root: &Node) -> Flow {
+        self.finish()?;
+        if self.operator.subcommands.is_some() && root.is_tree() && !self.entered {
+            return self.subcommand_refused(usize::MAX);
+        }
+        ControlFlow::Continue(())
     }
 
     /// What can be said only once a pass has seen all arguments.
@@ -157,7 +167,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
     }
 
     fn operator_refusal(&self, denied: &str, at: usize) -> Flow {
-        let program = self.node.id.split('.').next().unwrap_or_default();
+        let program = program(&self.node.id);
         ControlFlow::Break(Finding {
             rule: format!("{program}.option.{}", bare(denied)),
             subject: denied.to_owned(),
@@ -168,8 +178,8 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
     }
 
     fn subcommand_refused(&self, at: usize) -> Flow {
-        let program = self.node.id.split('.').next().unwrap_or_default();
-        let allowed = self.operator.subcommands.unwrap_or_default().join(", ");
+        let program = program(&self.node.id);
+        let allowed = self.operator.subcommands.unwrap_or(&[]).join(", ");
         ControlFlow::Break(Finding {
             rule: format!("{program}.subcommand"),
             subject: String::new(),
@@ -178,6 +188,11 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             at,
         })
     }
+}
+
+/// First part of an id.
+fn program(id: &str) -> &str {
+    id.split_once('.').map_or(id, |(program, _)| program)
 }
 
 /// Whether an element that the grammar does not know may mean the denied option, whatever the

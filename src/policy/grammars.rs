@@ -1,0 +1,105 @@
+//! The joint between a command and the grammars of its program.
+//!
+//! Purpose: finds the grammars by every base name that the program goes by (as asked, as found in the
+//! safe PATH, the file behind it), applies the policy file's own rules through them, and puts a finding
+//! into words. A program without a grammar is left to `arguments`. Called by `allow` and `judge`.
+
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+
+use super::grammar::{self, Finding, Grammar, Operator};
+use super::names::base_name;
+use super::words::quoted;
+use super::{Denial, Reason, RuleKind, arguments};
+use crate::config::Command;
+use crate::config::program::Program;
+
+/// Grammars of one command. A renamed link has that of its name and that of its file: both hold.
+#[derive(Debug, Default)]
+pub(super) struct Grammars {
+    found: [Option<&'static Grammar>; 3],
+}
+
+impl Grammars {
+    /// The grammars of what `name` asks for and `program` is.
+    ///
+    /// # Errors
+    /// When a compiled-in program file is broken: what is wrong with it.
+    pub(super) fn of(name: &[u8], program: Option<&Program>) -> Result<Self, String> {
+        let file = |path: &std::path::Path| grammar::program(base_name(path.as_os_str().as_bytes()));
+        let first = grammar::program(base_name(name))?;
+        let (mut second, mut third) = match program {
+            Some(program) => (file(&program.path)?, file(&program.real)?),
+            None => (None, None),
+        };
+        let same = |one: Option<&Grammar>, other: Option<&Grammar>| match (one, other) {
+            (Some(one), Some(other)) => std::ptr::eq(one, other),
+            _ => false,
+        };
+        if same(third, first) || same(third, second) {
+            third = None;
+        }
+        if same(second, first) {
+            second = None;
+        }
+        Ok(Self { found: [first, second, third] })
+    }
+
+    /// Whether the program has none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.iter().all(Option::is_none)
+    }
+
+    /// Judges the arguments. Answers where in them a command of its own begins, if one does.
+    pub(super) fn check(&self, command: &Command, arguments: &[&[u8]]) -> Result<Option<usize>, Denial> {
+        if self.is_empty() {
+            return arguments::check(command, arguments).map(|()| None);
+        }
+        let operator = Operator {
+            subcommands: command.subcommands.as_deref(),
+            deny_options: &command.deny_options,
+            known_only: false,
+        };
+        let mut nested = None;
+        for grammar in self.found.iter().flatten() {
+            if !grammar.has_subcommands() {
+                arguments::check_subcommands(command, arguments)?;
+            }
+            let judged = grammar
+                .judge(arguments, &operator)
+                .map_err(|finding| denial(&command.name, &finding, arguments))?;
+            nested = nested.or(judged.command);
+        }
+        Ok(nested)
+    }
+}
+
+fn denial(name: &str, finding: &Finding, arguments: &[&[u8]]) -> Denial {
+    let argument = match arguments.get(finding.at) {
+        Some(argument) => format!("Argument {} of '{name}'", quoted(argument)),
+        None => format!("Command '{name}' without an argument"),
+    };
+    let subject = if finding.subject.is_empty() { "it" } else { &finding.subject };
+    let mut message = format!("{argument} is refused: {subject} {}", finding.reason);
+    if let Some(instead) = &finding.instead {
+        message.push_str("; ");
+        message.push_str(instead);
+    }
+    message.push('.');
+    Denial {
+        rule: Cow::Owned(finding.rule.clone()),
+        kind: RuleKind::ArgDeny,
+        reason: Reason::ArgumentDenied,
+        message,
+    }
+}
+
+/// The refusal when a compiled-in program file is broken: nothing is allowed unread.
+pub(super) fn broken(problem: &str) -> Denial {
+    Denial {
+        rule: Cow::Borrowed("arguments.grammar"),
+        kind: RuleKind::BuiltinDeny,
+        reason: Reason::ArgumentDenied,
+        message: format!("The option grammar of this program is broken ({problem})."),
+    }
+}

@@ -1,0 +1,84 @@
+//! The rows of the argument-vector corpus that hang on what options mean.
+//!
+//! A row of a program with a grammar must have the verdict of the corpus. Programs without one yet stand
+//! in [`WAITING`], and nowhere else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cofferdam::policy::grammar;
+
+use crate::verdict::{Row, base, judge, needs_grammar, policy, rows};
+
+/// Programs of the corpus whose options decide, and that have no grammar yet.
+const WAITING: &[&str] = &[
+    "git",
+    "tar",
+    "gtar",
+    "bsdtar",
+    "awk",
+    "gawk",
+    "mawk",
+    "nawk",
+    "original-awk",
+    "tcpdump",
+    "pandoc",
+    "gcc",
+    "ld",
+    "nm",
+    "strip",
+    "ssh-keygen",
+    "cmake",
+    "go",
+];
+
+/// Rows of each program, and how many of them are allowed.
+const SCORE: &[&str] = &[
+    "ag 1/0",
+    "bfind 6/1",
+    "fdfind 4/0",
+    "find 12/3",
+    "gfind 4/1",
+    "gsort 4/0",
+    "install 2/0",
+    "rg 7/3",
+    "sdiff 1/0",
+    "sort 44/12",
+    "split 2/0",
+];
+
+/// Rows whose program has a grammar, or needs one.
+fn decided_by_options() -> Vec<Row> {
+    rows().into_iter().filter(needs_grammar).collect()
+}
+
+#[test]
+fn rows_of_programs_with_a_grammar_agree() {
+    let policy = policy();
+    let mut score: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for row in decided_by_options().iter().filter(|row| !WAITING.contains(&base(row.name()))) {
+        let (verdict, rule) = judge(&policy, row);
+        let (all, allowed) = score.entry(base(row.name()).to_owned()).or_default();
+        *all += 1;
+        *allowed += usize::from(verdict);
+        if verdict != row.allowed {
+            wrong.push(format!("{} {:?}: {rule}", row.id, row.argv));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    let score: Vec<String> =
+        score.into_iter().map(|(name, (all, allowed))| format!("{name} {all}/{allowed}")).collect();
+    assert_eq!(score, SCORE);
+}
+
+#[test]
+fn programs_that_wait_have_no_grammar_yet() {
+    let names: BTreeSet<&str> = grammar::names().collect();
+    let waiting: BTreeSet<&str> = WAITING.iter().copied().collect();
+    assert_eq!(names.intersection(&waiting).collect::<Vec<_>>(), Vec::<&&str>::new());
+    let rows = decided_by_options();
+    let met: BTreeSet<&str> = rows.iter().map(|row| base(row.name())).collect();
+    assert_eq!(waiting.difference(&met).collect::<Vec<_>>(), Vec::<&&str>::new());
+    let uncovered: BTreeSet<&str> = met.difference(&names).copied().collect();
+    assert_eq!(uncovered, waiting);
+}
