@@ -22,7 +22,7 @@ pub struct Grammar {
     helpers: Vec<String>,
     examples: Vec<Example>,
     rules: Vec<Arc<Rule>>,
-    root: Node,
+    pub(super) root: Node,
 }
 
 /// A command line of a program file with its verdict.

@@ -1,67 +1,25 @@
-//! Every program file that is compiled in.
-
-use std::collections::BTreeSet;
+//! Tests of the grammars, by subject, and what they share.
 
 use super::*;
 use crate::config::examples::split;
 
+mod dialects;
+mod files;
+mod properties;
+mod refusals;
+
+/// A grammar written in a test.
+fn grammar(text: &str) -> Grammar {
+    Grammar::parse(text).unwrap()
+}
+
 /// The rule that refuses a line, or `ok`.
-pub(super) fn rule(grammar: &Grammar, line: &str) -> String {
+fn rule(grammar: &Grammar, line: &str) -> String {
     rule_with(grammar, line, &Operator::default())
 }
 
-pub(super) fn rule_with(grammar: &Grammar, line: &str, operator: &Operator<'_>) -> String {
+fn rule_with(grammar: &Grammar, line: &str, operator: &Operator<'_>) -> String {
     let words = split(line).unwrap();
     let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).skip(1).collect();
     grammar.judge(&args, operator).map_or_else(|finding| finding.rule, |_| "ok".to_owned())
-}
-
-#[test]
-fn every_example_has_its_verdict() {
-    let mut wrong = Vec::new();
-    for grammar in programs().unwrap() {
-        assert!(!grammar.examples().is_empty(), "{} has no examples", grammar.program());
-        for example in grammar.examples() {
-            let rule = rule(grammar, &example.line);
-            if (rule == "ok") != example.allowed {
-                wrong.push(format!("{}: {rule}", example.line));
-            }
-        }
-    }
-    assert_eq!(wrong, Vec::<String>::new());
-}
-
-#[test]
-fn the_list_of_files_agrees_with_the_files() {
-    let mut seen = BTreeSet::new();
-    let mut ids = BTreeSet::new();
-    for grammar in programs().unwrap() {
-        for name in grammar.names() {
-            assert!(seen.insert(name.as_str()), "{name} is named by two files");
-            let found = program(name.as_bytes()).unwrap();
-            assert_eq!(found.map(Grammar::program), Some(grammar.program()), "{name}");
-        }
-        for rule in grammar.rules() {
-            assert!(ids.insert(rule.id), "rule {} stands twice", rule.id);
-            assert!(rule.id.starts_with(&format!("{}.", grammar.program())), "{}", rule.id);
-        }
-    }
-    assert_eq!(seen, names().collect());
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policy/programs");
-    let files: BTreeSet<String> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace(".toml", ""))
-        .collect();
-    assert_eq!(files, programs().unwrap().iter().map(|grammar| grammar.program().to_owned()).collect());
-}
-
-#[test]
-fn every_rule_is_shown_by_an_example() {
-    let mut unshown = Vec::new();
-    for grammar in programs().unwrap() {
-        let lines = grammar.examples().iter().filter(|example| !example.allowed);
-        let shown: BTreeSet<String> = lines.map(|example| rule(grammar, &example.line)).collect();
-        unshown.extend(grammar.rules().map(|rule| rule.id.to_owned()).filter(|id| !shown.contains(id)));
-    }
-    assert_eq!(unshown, Vec::<String>::new());
 }

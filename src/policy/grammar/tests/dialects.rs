@@ -1,0 +1,249 @@
+//! What each dialect reports, element by element.
+
+use std::ops::ControlFlow;
+
+use super::{grammar, split};
+use crate::policy::grammar::dialect::walk_all;
+use crate::policy::grammar::event::Event;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The events of a line, one word each: `OPTION`, `OPTION=VALUE`, `OPERAND`, `?UNKNOWN`, `~A|B`, `[NODE]`.
+fn events(file: &str, line: &str) -> String {
+    let grammar = grammar(file);
+    let words = split(line).unwrap();
+    let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let mut seen = Vec::new();
+    let flow = walk_all(&grammar.root, None, &args, 0, &mut |event| {
+        seen.push(match event {
+            Event::Enter { name: None, .. } => return ControlFlow::Continue(()),
+            Event::Enter { node, .. } => format!("[{}]", node.id),
+            Event::Option { option, value: Some(value), .. } => {
+                format!("{}={}", option.names[0], text(value))
+            }
+            Event::Option { option, value: None, .. } => option.names[0].clone(),
+            Event::Ambiguous { candidates, .. } => {
+                let names: Vec<String> = candidates.iter().map(|long| text(&long.name)).collect();
+                format!("~{}", names.join("|"))
+            }
+            Event::Unknown { text: word, .. } => format!("?{}", text(word)),
+            Event::Operand { value, index, at } => {
+                assert_eq!(args[at], value);
+                format!("{index}:{}", text(value))
+            }
+        });
+        ControlFlow::Continue(())
+    });
+    assert_eq!(flow, ControlFlow::Continue(()));
+    seen.join(" ")
+}
+
+#[track_caller]
+fn table(file: &str, rows: &[(&str, &str)]) {
+    for (line, expected) in rows {
+        assert_eq!(events(file, line), *expected, "{line}");
+    }
+}
+
+const GNU: &str = r#"
+    program = "t"
+    flags = "ab"
+    values = "v"
+    optional = "p"
+    long = ["output|o=", "color|colour=?", "count", "context=", "all", "all-files"]
+"#;
+
+#[test]
+fn gnu_short_options() {
+    table(
+        GNU,
+        &[
+            ("-a -b", "-a -b"),
+            ("-ab", "-a -b"),
+            ("-abv x y", "-a -b -v=x 0:y"),
+            ("-avx y", "-a -v=x 0:y"),
+            ("-v -a", "-v=-a"),
+            ("-v -- -a", "-v=-- -a"),
+            ("-px", "-p=x"),
+            ("-p x", "-p 0:x"),
+            ("-o x", "--output=x"),
+            ("-v", "-v"),
+            ("-", "0:-"),
+            ("x -a y", "0:x -a 1:y"),
+            ("'' -a", "0: -a"),
+        ],
+    );
+}
+
+#[test]
+fn gnu_long_options() {
+    table(
+        GNU,
+        &[
+            ("--output=x", "--output=x"),
+            ("--output= y", "--output= 0:y"),
+            ("--output x=y", "--output=x=y"),
+            ("--out x", "--output=x"),
+            ("--o=x", "--output=x"),
+            ("--output -- x", "--output=-- 0:x"),
+            ("--col", "--color"),
+            ("--colour=x y", "--color=x 0:y"),
+            ("--color x", "--color 0:x"),
+            ("--all", "--all"),
+            ("--all-", "--all-files"),
+            ("--al", "~all|all-files"),
+            ("--co=x", "~color|colour|context|count"),
+            ("--count=x", "--count=x"),
+            ("--=x", "~all|all-files|color|colour|context|count|output"),
+        ],
+    );
+}
+
+#[test]
+fn gnu_double_dash_ends_options() {
+    table(
+        GNU,
+        &[
+            ("-- -a --output=x", "0:-a 1:--output=x"),
+            ("x -- -a", "0:x 1:-a"),
+            ("-a -- --", "-a 0:--"),
+            ("--color -- -a", "--color 0:-a"),
+        ],
+    );
+}
+
+/// An option that the grammar does not know may take a value: a `--` after it may be that.
+#[test]
+fn gnu_distrusts_what_follows_the_unknown() {
+    table(
+        GNU,
+        &[
+            ("--new -- -a", "?--new -a"),
+            ("--new=x -- -a", "?--new=x 0:-a"),
+            ("-N -- -a", "?-N -a"),
+            ("-Na x", "?-Na -a 0:x"),
+            ("-Novx y", "?-Novx --output=vx -v=x 0:y"),
+            ("--al -- -a", "~all|all-files -a"),
+            ("-N x -- -a", "?-N 0:x 1:-a"),
+        ],
+    );
+}
+
+#[test]
+fn posix_stops_at_the_first_operand() {
+    let posix = format!("dialects = [\"posix\"]\n{GNU}");
+    table(
+        &posix,
+        &[
+            ("-a x -b --output=y", "-a 0:x 1:-b 2:--output=y"),
+            ("-v x -b y -a", "-v=x -b 0:y 1:-a"),
+            ("-a -- -b", "-a 0:-b"),
+            ("-N x -b y -a", "?-N 0:x -b 1:y 2:-a"),
+        ],
+    );
+}
+
+#[test]
+fn long_only_reads_single_dashes_too() {
+    let file = r#"
+        program = "ld"
+        dialects = ["long-only"]
+        flags = "sp"
+        values = "o"
+        long = ["plugin=", "plugin-opt=", "pie", "output="]
+    "#;
+    table(
+        file,
+        &[
+            ("-plugin x", "-plugin=x"),
+            ("--plugin=x", "-plugin=x"),
+            ("-o x", "-o=x"),
+            ("-p", "-p"),
+            ("-pi", "-pie"),
+            ("-pl", "~plugin|plugin-opt"),
+            ("-ox", "-o=x"),
+            ("-sp x", "-s -p 0:x"),
+        ],
+    );
+}
+
+#[test]
+fn find_words_stand_anywhere() {
+    let file = r#"
+        program = "find"
+        dialects = ["find"]
+        long = ["L", "D=", "name=", "newer=", "exec=", "print", "delete"]
+    "#;
+    table(
+        file,
+        &[
+            (". -name x -print", "0:. -name=x -print"),
+            (". -newer -exec -print", "0:. -newer=-exec -print"),
+            (". -newerXt -exec -print", "0:. -print"),
+            (". -newest -exec x", "0:. ?-newest -exec=x"),
+            ("-- . -delete", "0:. -delete"),
+            (". --delete", "0:. -delete"),
+            (". -del", "0:. ?-del"),
+            ("-L -D x . -exec", "-L -D=x 0:. -exec"),
+            ("( -name a )", "0:( -name=a 1:)"),
+        ],
+    );
+}
+
+#[test]
+fn keys_and_values() {
+    let file = "program = \"dd\"\ndialects = [\"key-value\"]\nlong = [\"if=\", \"of=\", \"help\"]";
+    table(
+        file,
+        &[
+            ("if=a of=b=c", "if==a of==b=c"),
+            ("of", "0:of"),
+            ("new=x", "?new=x"),
+            ("--help -x", "help= ?-x"),
+            ("-- of=x", "of==x"),
+        ],
+    );
+}
+
+#[test]
+fn plain_has_operands_only() {
+    table("program = \"echo\"\ndialects = [\"plain\"]", &[("-n --x -- y", "0:-n 1:--x 2:-- 3:y")]);
+}
+
+#[test]
+fn subcommands_have_options_of_their_own() {
+    let file = r#"
+        program = "git"
+        dialects = ["git"]
+        flags = "p"
+        values = "C"
+        long = ["git-dir="]
+        [set.diff]
+        long = ["stat", "output="]
+        [subcommand.log]
+        sets = ["diff"]
+        flags = "p"
+        [subcommand.switch]
+        aliases = ["sw"]
+        dialects = ["posix"]
+    "#;
+    table(
+        file,
+        &[
+            ("log -p --sta", "[git.log] -p --stat"),
+            ("-p log -C x", "-p [git.log] ?-C 0:x"),
+            ("-C log log --out x", "-C=log [git.log] --output=x"),
+            ("--git-dir log log", "--git-dir=log [git.log]"),
+            ("sw a -x", "[git.switch] 0:a 1:-x"),
+            ("other -p", "0:other 1:-p"),
+        ],
+    );
+}
+
+#[test]
+fn each_dialect_is_a_pass_of_its_own() {
+    let both = format!("dialects = [\"gnu\", \"posix\"]\n{GNU}");
+    table(&both, &[("x -a", "0:x -a 0:x 1:-a")]);
+}
