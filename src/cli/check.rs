@@ -99,7 +99,9 @@ fn examine(config: Arc<Config>) -> Result<Findings, PolicyError> {
             warnings.push(format!("{name} is listed, but never runs: {}", denial.message));
         }
     }
-    Ok(Findings { failures, warnings, notes: config.notes() })
+    let mut notes = policy.notes();
+    notes.extend(config.notes());
+    Ok(Findings { failures, warnings, notes })
 }
 
 fn print(text: &str, status: u8) -> ExitCode {

@@ -48,14 +48,6 @@ impl Config {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut found = Vec::new();
-        let bare = |command: &&std::sync::Arc<super::Command>| {
-            command.subcommands.is_none() && command.deny_options.is_empty() && !command.interpreter
-        };
-        let bare: Vec<&str> =
-            self.commands.values().filter(bare).map(|command| command.name.as_str()).collect();
-        if !bare.is_empty() {
-            found.push(format!("no argument rules, kernel confinement only: {}", bare.join(", ")));
-        }
         let secret = |name: &&String| hooks::looks_secret(name);
         let secrets: Vec<&str> = self.environment.pass.iter().filter(secret).map(String::as_str).collect();
         if !secrets.is_empty() {

@@ -63,6 +63,11 @@ impl AllowList {
         self.entries.get(name)
     }
 
+    /// Every exact name.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
     /// The rule that admits a name which has no entry of its own.
     pub(super) fn admits(&self, name: &str) -> Option<(&'static str, RuleKind)> {
         if self.patterns.iter().any(|pattern| pattern.is_match(name)) {

@@ -5,8 +5,10 @@
 //! into words. A program without a grammar is left to `arguments`. Called by `allow` and `judge`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 
+use super::allow::Entry;
 use super::grammar::{self, Finding, Grammar, Operator};
 use super::names::base_name;
 use super::words::quoted;
@@ -72,6 +74,31 @@ impl Grammars {
         }
         Ok(nested)
     }
+}
+
+/// Commands that have no argument rules, and those whose rules leave their work to the kernel profile.
+pub(super) fn notes<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String> {
+    let (mut bare, mut delegated) = (BTreeSet::new(), BTreeSet::new());
+    for Entry { command, grammars, .. } in entries.filter(|entry| !entry.command.interpreter) {
+        let name = command.name.as_str();
+        if grammars.is_empty() && command.subcommands.is_none() && command.deny_options.is_empty() {
+            bare.insert(name);
+        }
+        if grammars.found.iter().flatten().any(|grammar| grammar.delegated().is_some()) {
+            delegated.insert(name);
+        }
+    }
+    let line = |what: &str, names: BTreeSet<&str>| {
+        let names: Vec<&str> = names.into_iter().collect();
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+    };
+    [
+        line("no argument rules, kernel confinement only", bare),
+        line("what they start and write is delegated to the kernel profile", delegated),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn denial(name: &str, finding: &Finding, arguments: &[&[u8]]) -> Denial {

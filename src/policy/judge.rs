@@ -119,6 +119,12 @@ impl Policy {
         self.environment.names(command).into_iter().collect()
     }
 
+    /// What the argument rules leave to the kernel profile.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        grammars::notes(self.own.entries())
+    }
+
     /// Another allow-list under the same policy, for `explain`: as in a policy file, a listed name
     /// stands for an empty `[command.NAME]` table. The programs need not be installed.
     ///

@@ -48,6 +48,8 @@ struct Options {
     list: Vec<Opt>,
     /// Index into `list` by bare name; one letter is a short option.
     by_name: BTreeMap<String, usize>,
+    /// How many bits of `unless` are given out.
+    taken: u32,
 }
 
 impl Options {
@@ -100,7 +102,7 @@ impl Options {
             }
             spelled.push(style.spell(name, one));
         }
-        self.list.push(Opt { names: spelled, arity, rules: Vec::new(), text: None, replaces_text: false });
+        self.list.push(Opt { names: spelled, arity, rules: Vec::new(), text: None, bit: 0 });
         Ok(())
     }
 
@@ -110,6 +112,25 @@ impl Options {
         index
             .and_then(|index| self.list.get_mut(index))
             .ok_or_else(|| format!("rule '{rule}' names option '{name}', which is not declared"))
+    }
+
+    /// Bits of the options of `unless`, given out as they are asked for.
+    fn bits(&mut self, names: &[String], rule: &str) -> Result<u64, String> {
+        let mut bits = 0;
+        for name in names {
+            let taken = self.taken;
+            let option = self.named(name, rule)?;
+            if option.bit == 0 {
+                option.bit = 1u64
+                    .checked_shl(taken)
+                    .ok_or_else(|| format!("rule '{rule}': more than 64 options stand in `unless`"))?;
+                bits |= option.bit;
+                self.taken = taken.saturating_add(1);
+            } else {
+                bits |= option.bit;
+            }
+        }
+        Ok(bits)
     }
 
     fn table(self) -> Table {
@@ -149,15 +170,24 @@ pub(super) fn node(
     let mut options = Options::default();
     let mut operands = Vec::new();
     let mut operand_text = None;
+    let mut refused = None;
     for part in &sources {
         options.declare(part, style).map_err(|what| format!("{id}: {what}"))?;
     }
     for part in &sources {
         for deny in &part.deny {
-            let rule = Arc::new(denial(id, deny)?);
+            let unless = options.bits(&deny.unless, &format!("{id}.{}", deny.id))?;
+            let rule = Arc::new(Rule { unless, ..denial(id, deny)? });
             rules.push(Arc::clone(&rule));
-            if deny.options.is_empty() == deny.operand.is_none() {
-                return Err(format!("rule '{}' must name either options or an operand", rule.id));
+            match (deny.options.is_empty(), &deny.operand) {
+                (false, Some(_)) => {
+                    return Err(format!("rule '{}' must name either options or an operand", rule.id));
+                }
+                (true, None) if source.program.is_some() || rule.value.is_some() || rule.except.is_some() => {
+                    return Err(format!("rule '{}' must name options or an operand", rule.id));
+                }
+                (true, None) => refused = Some(Arc::clone(&rule)),
+                _ => {}
             }
             for name in &deny.options {
                 let option = options.named(name, &rule.id)?;
@@ -173,12 +203,10 @@ pub(super) fn node(
             }
         }
         for text in &part.text {
-            let compiled = Arc::new(self::text(id, text, rules));
+            let unless = options.bits(&text.unless, &format!("{id}.program-text"))?;
+            let compiled = Arc::new(model::Text { unless, ..self::text(id, text, rules) });
             for name in &text.options {
                 options.named(name, &compiled.fallback)?.text = Some(Arc::clone(&compiled));
-            }
-            for name in &text.unless {
-                options.named(name, &compiled.fallback)?.replaces_text = true;
             }
             if let Some(position) = text.operand {
                 let index = position.checked_sub(1).ok_or_else(|| format!("{id}: operands count from 1"))?;
@@ -204,6 +232,7 @@ pub(super) fn node(
         operands,
         operand_text,
         command,
+        refused,
         deny_unknown,
         deny_unknown_short: source.unknown_short.unwrap_or(source.unknown) == Unknown::Deny,
         children,
@@ -256,6 +285,7 @@ fn denial(id: &str, deny: &schema::Deny) -> Result<Rule, String> {
         except: pattern(&deny.except)?,
         reason: deny.reason.clone(),
         instead: deny.instead.clone(),
+        unless: 0,
         id,
     })
 }
@@ -269,11 +299,12 @@ fn text(id: &str, text: &schema::Text, all: &mut Vec<Arc<Rule>>) -> model::Text 
             instead: rule.instead.clone(),
             value: None,
             except: None,
+            unless: 0,
         });
         all.push(Arc::clone(&compiled));
         rules.insert(rule.id.clone(), compiled);
     }
-    model::Text { kind: text.kind, rules, fallback: format!("{id}.program-text") }
+    model::Text { kind: text.kind, rules, unless: 0, fallback: format!("{id}.program-text") }
 }
 
 /// First and last index, counted from 0.

@@ -32,8 +32,8 @@ pub(super) struct Opt {
     pub(super) rules: Vec<Arc<Rule>>,
     /// Set when its value is program text.
     pub(super) text: Option<Arc<Text>>,
-    /// Whether it takes the place of the operand that is program text.
-    pub(super) replaces_text: bool,
+    /// One bit when some rule of the node asks whether it is there (`unless`), else 0.
+    pub(super) bit: u64,
 }
 
 impl Opt {
@@ -120,6 +120,8 @@ pub(super) struct Rule {
     pub(super) instead: Option<String>,
     pub(super) value: Option<Regex>,
     pub(super) except: Option<Regex>,
+    /// Bits of the options whose presence lifts it.
+    pub(super) unless: u64,
 }
 
 impl Rule {
@@ -146,6 +148,8 @@ pub(super) struct Text {
     pub(super) kind: TextKind,
     /// By the short id that the analyser answers.
     pub(super) rules: BTreeMap<String, Arc<Rule>>,
+    /// Bits of the options after which no operand is program text.
+    pub(super) unless: u64,
     /// Id of a finding that the file does not describe; refused all the same.
     pub(super) fallback: String,
 }
@@ -162,6 +166,8 @@ pub(super) struct Node {
     pub(super) operand_text: Option<(usize, Arc<Text>)>,
     /// The operand (from 0) that names a command of its own.
     pub(super) command: Option<usize>,
+    /// Set when the node as a whole is refused.
+    pub(super) refused: Option<Arc<Rule>>,
     pub(super) deny_unknown: bool,
     pub(super) deny_unknown_short: bool,
     /// By name and by alias.

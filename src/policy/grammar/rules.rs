@@ -30,8 +30,15 @@ pub struct Judged {
 
 /// Judges `args`, the program's name left out.
 pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Result<Judged, Finding> {
-    let mut judge =
-        Judge { node: root, operator, command: None, replaced: false, pending: None, entered: true };
+    let mut judge = Judge {
+        node: root,
+        operator,
+        command: None,
+        seen: 0,
+        deferred: [None; DEFERRED],
+        pending: None,
+        entered: true,
+    };
     let walked = walk_all(root, None, args, 0, &mut |event| judge.event(&event));
     let flow = match walked {
         ControlFlow::Continue(()) => judge.end_pass(root),
@@ -43,12 +50,24 @@ pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Res
     }
 }
 
+/// Places for refusals that wait for the end of a pass; more than these refuse at once.
+const DEFERRED: usize = 4;
+
+#[derive(Debug, Clone, Copy)]
+struct Deferred<'g> {
+    rule: &'g Rule,
+    option: Option<&'g Opt>,
+    at: usize,
+}
+
 struct Judge<'g, 'a, 'c> {
     node: &'g Node,
     operator: &'c Operator<'c>,
     command: Option<usize>,
-    /// An option has taken the place of the operand that is program text.
-    replaced: bool,
+    /// Bits of the options that were read since the node was entered.
+    seen: u64,
+    /// Refusals that an option further on may still lift.
+    deferred: [Option<Deferred<'g>>; DEFERRED],
     /// The operand that is program text, if no option takes its place until the end.
     pending: Option<(&'g Text, &'a [u8], usize)>,
     /// A subcommand was read in this pass.
@@ -64,7 +83,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
                 for candidate in candidates {
                     let option = &*candidate.option;
                     if let Some(rule) = option.rules.first() {
-                        return refuse(rule, option, at);
+                        return found(rule, subject(Some(option)), at);
                     }
                     self.denied_by_operator(option, at)?;
                 }
@@ -78,17 +97,20 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
     fn enter(&mut self, node: &'g Node, name: Option<&'a [u8]>, at: usize) -> Flow {
         let Some(name) = name else {
             self.end_pass(node)?;
-            (self.node, self.replaced, self.entered) = (node, false, false);
+            (self.node, self.seen, self.entered) = (node, 0, false);
             return ControlFlow::Continue(());
         };
         self.finish()?;
-        (self.node, self.replaced) = (node, false);
+        (self.node, self.seen) = (node, 0);
         let first = !std::mem::replace(&mut self.entered, true);
         match self.operator.subcommands {
             Some(allowed) if first && !allowed.iter().any(|own| own.as_bytes() == name) => {
                 self.subcommand_refused(at)
             }
-            _ => ControlFlow::Continue(()),
+            _ => match &node.refused {
+                Some(rule) => self.refuse(rule, None, at),
+                None => ControlFlow::Continue(()),
+            },
         }
     }
 
@@ -103,18 +125,40 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
 
     /// What can be said only once a pass has seen all arguments.
     fn finish(&mut self) -> Flow {
+        for place in &mut self.deferred {
+            if let Some(Deferred { rule, option, at }) = place.take()
+                && rule.unless & self.seen == 0
+            {
+                return found(rule, subject(option), at);
+            }
+        }
         match self.pending.take() {
-            Some((text, value, at)) if !self.replaced => scan(text, value, "", at),
+            Some((text, value, at)) if text.unless & self.seen == 0 => scan(text, value, "", at),
             _ => ControlFlow::Continue(()),
         }
     }
 
+    /// Refuses now, or at the end of the pass if an option may still lift the rule.
+    fn refuse(&mut self, rule: &'g Rule, option: Option<&'g Opt>, at: usize) -> Flow {
+        let waits = |place: &Deferred<'_>| std::ptr::eq(place.rule, rule);
+        if rule.unless & self.seen != 0 || self.deferred.iter().flatten().any(waits) {
+            return ControlFlow::Continue(());
+        }
+        match self.deferred.iter_mut().find(|place| place.is_none()) {
+            Some(place) if rule.unless != 0 => {
+                *place = Some(Deferred { rule, option, at });
+                ControlFlow::Continue(())
+            }
+            _ => found(rule, subject(option), at),
+        }
+    }
+
     fn option(&mut self, option: &'g Opt, value: Option<&'a [u8]>, at: usize) -> Flow {
-        if let Some(rule) = option.rules.iter().find(|rule| rule.refuses(value)) {
-            return refuse(rule, option, at);
+        self.seen |= option.bit;
+        for rule in option.rules.iter().filter(|rule| rule.refuses(value)) {
+            self.refuse(rule, Some(option), at)?;
         }
         self.denied_by_operator(option, at)?;
-        self.replaced |= option.replaces_text;
         match (&option.text, value) {
             (Some(text), Some(value)) => scan(text, value, &option.names.join("/"), at),
             _ => ControlFlow::Continue(()),
@@ -125,7 +169,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         let here = |own: &&OperandRule| (own.from..=own.to).contains(&index);
         for own in self.node.operands.iter().filter(here) {
             if own.rule.refuses(Some(value)) {
-                return found(&own.rule, String::new(), at);
+                self.refuse(&own.rule, None, at)?;
             }
         }
         if let Some((_, text)) = self.node.operand_text.as_ref().filter(|(place, _)| *place == index) {
@@ -207,8 +251,9 @@ fn may_mean(denied: &str, text: &[u8]) -> bool {
     }
 }
 
-fn refuse(rule: &Rule, option: &Opt, at: usize) -> Flow {
-    found(rule, option.names.join("/"), at)
+/// What a rule is about, as the manual spells it.
+fn subject(option: Option<&Opt>) -> String {
+    option.map_or_else(String::new, |option| option.names.join("/"))
 }
 
 fn found(rule: &Rule, subject: String, at: usize) -> Flow {

@@ -88,7 +88,7 @@ pub(super) enum Unknown {
     Deny,
 }
 
-/// One rule: options or an operand that are refused.
+/// One rule: options or an operand that are refused. With neither, the subcommand itself is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Deny {
@@ -103,6 +103,9 @@ pub(super) struct Deny {
     pub(super) value: Option<String>,
     /// Not refused when the value (or the operand) matches.
     pub(super) except: Option<String>,
+    /// Not refused when one of these options stands anywhere in the arguments of the node.
+    #[serde(default)]
+    pub(super) unless: Vec<String>,
     /// Why, as a clause: `writes a file`.
     pub(super) reason: String,
     /// What to do instead, as a clause: `use standard output`.

@@ -17,49 +17,67 @@ struct Shipped {
 
 macro_rules! shipped {
     ($($file:literal: $($name:literal)+;)+) => {
-        [$(Shipped {
+        static FILES: [Shipped; [$($file),+].len()] = [$(Shipped {
             names: &[$($name),+],
             text: include_str!(concat!("../../../policy/programs/", $file, ".toml")),
             compiled: OnceLock::new(),
-        }),+]
+        }),+];
     };
 }
 
-static FILES: LazyLock<Vec<Shipped>> = LazyLock::new(|| {
-    Vec::from(shipped! {
-        "ag": "ag";
+// File without its suffix, and the base names it is about.
+shipped! {
+    "ag": "ag";
     "cargo": "cargo";
+    "cat": "cat" "gcat";
+    "cmake": "cmake" "cmake3";
     "cp": "cp" "gcp";
     "csplit": "csplit" "gcsplit";
+    "cut": "cut" "gcut";
     "date": "date" "gdate";
     "dd": "dd" "gdd";
     "diff": "diff" "gdiff";
     "diff3": "diff3" "gdiff3";
     "du": "du" "gdu";
+    "echo": "echo" "gecho";
     "fd": "fd" "fdfind";
     "file": "file";
     "find": "find" "gfind" "bfind" "bfs";
+    "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "gfortran";
+    "go": "go";
     "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
+    "head": "head" "ghead";
     "install": "install" "ginstall";
     "jq": "jq" "gojq" "jaq";
+    "ld": "ld" "ld.bfd" "ld.gold" "ld.lld" "gold";
     "ln": "ln" "gln";
+    "ls": "ls" "gls" "dir" "vdir";
     "make": "make" "gmake";
     "mv": "mv" "gmv";
+    "nm": "nm" "gnm" "eu-nm";
     "npm": "npm";
+    "pandoc": "pandoc";
     "pip": "pip";
+    "printf": "printf" "gprintf";
+    "pwd": "pwd" "gpwd";
     "pytest": "pytest" "py.test";
     "rg": "rg";
     "sdiff": "sdiff" "gsdiff";
     "shuf": "shuf" "gshuf";
     "sort": "sort" "gsort";
     "split": "split" "gsplit";
+    "ssh-keygen": "ssh-keygen";
     "stat": "stat" "gstat";
+    "strip": "strip" "gstrip";
+    "tail": "tail" "gtail";
+    "tcpdump": "tcpdump";
     "tee": "tee" "gtee";
+    "tr": "tr" "gtr";
+    "true": "true" "false" "gtrue" "gfalse";
     "uniq": "uniq" "guniq";
     "wc": "wc" "gwc";
     "yq": "yq";
-    })
-});
+}
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], usize>> = LazyLock::new(|| {
     let names = |(index, file): (usize, &'static Shipped)| {

@@ -41,9 +41,7 @@ fn check_sums_a_good_policy_up() {
     let house = House::new();
     let (status, out, errors) = check(&house, &[]);
     assert_eq!(status, 0, "{out}{errors}");
-    for words in
-        ["built-in policy: good", "sha256:", "(read-only)", "commands   22", "kernel confinement only: cat"]
-    {
+    for words in ["built-in policy: good", "sha256:", "(read-only)", "commands   22"] {
         assert!(out.contains(words), "{words:?} is not in {out}");
     }
     let (status, out, _) = check(&house, &["--json"]);
@@ -69,6 +67,17 @@ fn check_warns_of_listed_names_that_are_always_refused() {
     assert!(!out.contains("WARNING: cat"), "{out}");
     let (_, out, _) = check("version = 1\n[command.sh]\ninterpreters = \"confine\"\n");
     assert!(!out.contains("never runs"), "{out}");
+}
+
+#[test]
+fn check_says_what_is_left_to_the_kernel() {
+    let house = House::new();
+    let path = house.base.join("policy.toml");
+    fs::write(&path, "version = 1\nallow = [\"cat\", \"sleep\", \"tee\"]\n").unwrap();
+    let (status, out, errors) = check(&house, &[path.to_str().unwrap(), "--workspace", "."]);
+    assert_eq!(status, 0, "{out}{errors}");
+    assert!(out.contains("no argument rules, kernel confinement only: sleep\n"), "{out}");
+    assert!(out.contains("delegated to the kernel profile: tee\n"), "{out}");
 }
 
 #[test]

@@ -167,6 +167,19 @@ const TREE: &str = r#"
 
     [subcommand.log.subcommand.deep]
 
+    [subcommand.old]
+    [[subcommand.old.deny]]
+    id = "old"
+    reason = "runs a script"
+
+    [subcommand.set]
+    long = ["get", "list|l"]
+    [[subcommand.set.deny]]
+    id = "write"
+    operand = "2.."
+    unless = ["--get", "--list"]
+    reason = "changes the configuration"
+
     [subcommand."*"]
     long = ["exec="]
     [[subcommand."*".deny]]
@@ -189,6 +202,26 @@ fn subcommands_have_rules_of_their_own() {
             ("vcs grep --quiet", "ok"),
             ("vcs grep --exec=x", "ok"),
             ("vcs fetch --ex=x", "vcs.exec"),
+            ("vcs old", "vcs.old.old"),
+            ("vcs old --help", "vcs.old.old"),
+            ("vcs log old", "ok"),
+        ],
+    );
+}
+
+#[test]
+fn an_option_anywhere_may_lift_a_rule() {
+    check(
+        &grammar(TREE),
+        &[
+            ("vcs set name", "ok"),
+            ("vcs set name value", "vcs.set.write"),
+            ("vcs set name value --get", "ok"),
+            ("vcs set --li name value", "ok"),
+            ("vcs set -l name value", "ok"),
+            ("vcs set -- name value --get", "vcs.set.write"),
+            ("vcs set a b c d e f g h", "vcs.set.write"),
+            ("vcs set a b c d e f g h --get", "ok"),
         ],
     );
 }
@@ -233,7 +266,7 @@ fn broken_files_say_what_is_wrong() {
             "program = \"t\"\n[[deny]]\nid = \"x\"\noptions = [\"-x\"]\nreason = \"r\"",
             "which is not declared",
         ),
-        ("program = \"t\"\n[[deny]]\nid = \"x\"\nreason = \"r\"", "either options or an operand"),
+        ("program = \"t\"\n[[deny]]\nid = \"x\"\nreason = \"r\"", "options or an operand"),
         ("program = \"t\"\n[[deny]]\nid = \"x\"\noperand = 0\nreason = \"r\"", "a number from 1"),
         ("program = \"t\"\n[[deny]]\nid = \"x\"\noperand = 1\nvalue = \"(\"\nreason = \"r\"", "rule 't.x'"),
         ("program = \"t\"\nsets = [\"x\"]", "set 'x' is not in the file"),
