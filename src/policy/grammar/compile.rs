@@ -169,6 +169,7 @@ pub(super) fn node(
     }
     let mut options = Options::default();
     let mut operands = Vec::new();
+    let mut elements = Vec::new();
     let mut operand_text = None;
     let mut refused = None;
     for part in &sources {
@@ -195,9 +196,21 @@ pub(super) fn node(
                     option.rules.push(Arc::clone(&rule));
                 }
             }
+            if let Some(Position::Words(words)) = &deny.operand
+                && words == "element"
+            {
+                if source.program.is_none() || rule.unless != 0 {
+                    return Err(format!("rule '{}' about elements belongs to the program alone", rule.id));
+                }
+                elements.push(rule);
+                continue;
+            }
             if let Some(position) = &deny.operand {
                 let (from, to) = range(position).ok_or_else(|| {
-                    format!("rule '{}': operand must be a number from 1, \"N..\" or \"any\"", rule.id)
+                    format!(
+                        "rule '{}': operand must be a number from 1, \"N..\", \"any\" or \"element\"",
+                        rule.id
+                    )
                 })?;
                 operands.push(OperandRule { from, to, rule });
             }
@@ -230,6 +243,7 @@ pub(super) fn node(
         dialects,
         table: options.table(),
         operands,
+        elements,
         operand_text,
         command,
         refused,

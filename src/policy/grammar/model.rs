@@ -162,6 +162,8 @@ pub(super) struct Node {
     pub(super) dialects: Vec<Dialect>,
     pub(super) table: Table,
     pub(super) operands: Vec<OperandRule>,
+    /// Rules about every element, whatever it is to the program. Only a program has any.
+    pub(super) elements: Vec<Arc<Rule>>,
     /// The operand (from 0) that is program text.
     pub(super) operand_text: Option<(usize, Arc<Text>)>,
     /// The operand (from 0) that names a command of its own.

@@ -30,6 +30,13 @@ pub struct Judged {
 
 /// Judges `args`, the program's name left out.
 pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Result<Judged, Finding> {
+    for rule in &root.elements {
+        if let Some(at) = args.iter().position(|element| rule.refuses(Some(element)))
+            && let ControlFlow::Break(finding) = found(rule, String::new(), at)
+        {
+            return Err(finding);
+        }
+    }
     let mut judge = Judge {
         node: root,
         operator,
@@ -133,7 +140,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             }
         }
         match self.pending.take() {
-            Some((text, value, at)) if text.unless & self.seen == 0 => scan(text, value, "", at),
+            Some((text, value, at)) if text.unless & self.seen == 0 => scan(text, value, None, at),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -160,7 +167,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         }
         self.denied_by_operator(option, at)?;
         match (&option.text, value) {
-            (Some(text), Some(value)) => scan(text, value, &option.names.join("/"), at),
+            (Some(text), Some(value)) => scan(text, value, Some(option), at),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -251,9 +258,11 @@ fn may_mean(denied: &str, text: &[u8]) -> bool {
     }
 }
 
-/// What a rule is about, as the manual spells it.
+/// What a rule is about, as the manual spells it: short names first.
 fn subject(option: Option<&Opt>) -> String {
-    option.map_or_else(String::new, |option| option.names.join("/"))
+    let mut names: Vec<&str> = option.iter().flat_map(|option| &option.names).map(String::as_str).collect();
+    names.sort_by_key(|name| name.len());
+    names.join("/")
 }
 
 fn found(rule: &Rule, subject: String, at: usize) -> Flow {
@@ -266,13 +275,13 @@ fn found(rule: &Rule, subject: String, at: usize) -> Flow {
     })
 }
 
-fn scan(text: &Text, value: &[u8], subject: &str, at: usize) -> Flow {
+fn scan(text: &Text, value: &[u8], option: Option<&Opt>, at: usize) -> Flow {
     let Some(id) = text.kind.scan(value) else { return ControlFlow::Continue(()) };
     match text.rules.get(id) {
-        Some(rule) => found(rule, subject.to_owned(), at),
+        Some(rule) => found(rule, subject(option), at),
         None => ControlFlow::Break(Finding {
             rule: text.fallback.clone(),
-            subject: subject.to_owned(),
+            subject: subject(option),
             reason: format!("does more than compute ({id})"),
             instead: None,
             at,

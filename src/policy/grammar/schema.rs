@@ -112,7 +112,8 @@ pub(super) struct Deny {
     pub(super) instead: Option<String>,
 }
 
-/// Which operand, counted from 1: `2`, `"2.."` (from the second on) or `"any"`.
+/// Which operand, counted from 1: `2`, `"2.."` (from the second on) or `"any"`. `"element"` is every
+/// element after the program's name, options and their values included.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Position {

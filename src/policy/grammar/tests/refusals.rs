@@ -94,11 +94,27 @@ fn operands_are_counted_without_options() {
     );
 }
 
+/// `@FILE` is expanded before options are read: neither `--` nor an option in front of it helps.
+#[test]
+fn elements_are_looked_at_wherever_they_stand() {
+    let file = "program = \"nm\"\nvalues = \"t\"\n[[deny]]\nid = \"file\"\noperand = \"element\"\nvalue = '^@'\nreason = \"r\"";
+    check(
+        &grammar(file),
+        &[
+            ("nm @x", "nm.file"),
+            ("nm -- @x", "nm.file"),
+            ("nm -t @x y", "nm.file"),
+            ("nm -t@x y", "ok"),
+            ("nm x@y", "ok"),
+        ],
+    );
+}
+
 #[test]
 fn a_finding_has_all_that_a_message_needs() {
     let finding = grammar(FILE).judge(&[b"x", b"-ao", b"y"], &Operator::default()).unwrap_err();
     assert_eq!(finding.rule, "t.output");
-    assert_eq!(finding.subject, "--output/-o");
+    assert_eq!(finding.subject, "-o/--output");
     assert_eq!(finding.reason, "writes a file");
     assert_eq!(finding.instead.as_deref(), Some("use standard output"));
     assert_eq!(finding.at, 1);
