@@ -130,3 +130,7 @@ pub(super) fn broken(problem: &str) -> Denial {
         message: format!("The option grammar of this program is broken ({problem})."),
     }
 }
+
+#[cfg(test)]
+#[path = "grammars_tests.rs"]
+mod tests;
