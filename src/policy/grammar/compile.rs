@@ -254,6 +254,24 @@ pub(super) fn node(
     })
 }
 
+/// Whether a node has keys that only the file as a whole may have.
+fn file_keys(node: &schema::Node) -> bool {
+    node.program.is_some()
+        || node.delegated.is_some()
+        || !(node.names.is_empty() && node.set.is_empty() && node.environment.is_empty())
+        || !(node.helpers.is_empty() && node.examples.allow.is_empty() && node.examples.deny.is_empty())
+}
+
+/// Whether a shared set says more than options and rules, which nobody would read.
+pub(super) fn more_than_options(set: &schema::Node) -> bool {
+    file_keys(set)
+        || !(set.aliases.is_empty() && set.dialects.is_empty() && set.sets.is_empty())
+        || !set.subcommand.is_empty()
+        || set.command.is_some()
+        || set.unknown_short.is_some()
+        || set.unknown != Unknown::Allow
+}
+
 type Children = (BTreeMap<Vec<u8>, Arc<Node>>, Option<Arc<Node>>);
 
 fn children(
@@ -265,12 +283,7 @@ fn children(
     let mut by_name = BTreeMap::new();
     let mut any = None;
     for (name, child) in &source.subcommand {
-        if child.program.is_some()
-            || !(child.names.is_empty() && child.set.is_empty() && child.environment.is_empty())
-            || !(child.helpers.is_empty()
-                && child.examples.allow.is_empty()
-                && child.examples.deny.is_empty())
-        {
+        if file_keys(child) {
             return Err(format!("{id}: subcommand '{name}' has keys that belong to the whole file"));
         }
         if name == "*" {

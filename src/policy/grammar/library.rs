@@ -56,6 +56,9 @@ impl Grammar {
         if !file.aliases.is_empty() {
             return Err(format!("{program}: aliases belong to subcommands; use names"));
         }
+        if let Some((name, _)) = file.set.iter().find(|(_, set)| compile::more_than_options(set)) {
+            return Err(format!("{program}: set '{name}' may hold options, texts and rules only"));
+        }
         let mut rules = Vec::new();
         let root = compile::node(&program, &file, &file.set, &mut rules)?;
         let examples = |lines: &[String], allowed| {

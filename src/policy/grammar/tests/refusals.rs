@@ -286,6 +286,7 @@ fn broken_files_say_what_is_wrong() {
         ("program = \"t\"\n[[deny]]\nid = \"x\"\noperand = 0\nreason = \"r\"", "a number from 1"),
         ("program = \"t\"\n[[deny]]\nid = \"x\"\noperand = 1\nvalue = \"(\"\nreason = \"r\"", "rule 't.x'"),
         ("program = \"t\"\nsets = [\"x\"]", "set 'x' is not in the file"),
+        ("program = \"t\"\n[set.x]\ndialects = [\"gnu\"]", "options, texts and rules only"),
         ("program = \"t\"\n[subcommand.x]\nhelpers = [\"y\"]", "belong to the whole file"),
         (
             "program = \"t\"\ndialects = [\"gnu\", \"posix\"]\ncommand = { operand = 1 }",
