@@ -10,7 +10,7 @@ use cofferdam::policy::grammar;
 use crate::verdict::{Row, base, judge, needs_grammar, policy, rows};
 
 /// Programs of the corpus whose options decide, and that have no grammar yet.
-const WAITING: &[&str] = &["git", "tar", "gtar", "bsdtar", "awk", "gawk", "mawk", "nawk", "original-awk"];
+const WAITING: &[&str] = &["tar", "gtar", "bsdtar", "awk", "gawk", "mawk", "nawk", "original-awk"];
 
 /// Rows of each program, and how many of them are allowed.
 const SCORE: &[&str] = &[
@@ -21,6 +21,7 @@ const SCORE: &[&str] = &[
     "find 12/3",
     "gcc 1/0",
     "gfind 4/1",
+    "git 415/131",
     "go 1/0",
     "gsort 4/0",
     "install 2/0",

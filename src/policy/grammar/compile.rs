@@ -67,11 +67,17 @@ impl Options {
             }
         }
         for spec in &source.long {
+            let plain = spec.replace("=#", "=");
+            let number = plain.len() < spec.len();
+            let spec = &plain;
             let (names, arity) = match spec.strip_suffix("=?") {
                 Some(names) => (names, Arity::Optional),
                 None => spec.strip_suffix('=').map_or((spec.as_str(), Arity::Flag), |n| (n, Arity::Required)),
             };
             own.add(&names.split('|').collect::<Vec<_>>(), arity, style)?;
+            if let Some(option) = own.list.last_mut() {
+                option.number = number;
+            }
         }
         for option in own.list {
             let fresh = |name: &String| !self.by_name.contains_key(bare(name));
@@ -102,7 +108,15 @@ impl Options {
             }
             spelled.push(style.spell(name, one));
         }
-        self.list.push(Opt { names: spelled, arity, rules: Vec::new(), text: None, bit: 0 });
+        self.list.push(Opt {
+            names: spelled,
+            arity,
+            number: false,
+            pass: None,
+            rules: Vec::new(),
+            text: None,
+            bit: 0,
+        });
         Ok(())
     }
 
@@ -174,6 +188,11 @@ pub(super) fn node(
     let mut refused = None;
     for part in &sources {
         options.declare(part, style).map_err(|what| format!("{id}: {what}"))?;
+    }
+    for (pass, names) in source.passes.iter().enumerate() {
+        for name in names {
+            options.named(name, &format!("{id}.passes"))?.pass = Some(pass);
+        }
     }
     for part in &sources {
         for deny in &part.deny {
@@ -247,6 +266,7 @@ pub(super) fn node(
         operand_text,
         command,
         refused,
+        passes: source.passes.len(),
         deny_unknown,
         deny_unknown_short: source.unknown_short.unwrap_or(source.unknown) == Unknown::Deny,
         children,

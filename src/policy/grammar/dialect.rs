@@ -31,6 +31,10 @@ pub(super) enum Dialect {
     Plain,
     /// Global options, then a subcommand with its own.
     Git,
+    /// A command of git: `--end-of-options` and `--no-name`, too.
+    ParseOptions,
+    /// The same, but the first operand ends the options.
+    ParseOptionsPosix,
     /// Perl's Getopt::Long.
     Perl,
     /// GNU tar, its old-style first word included.
@@ -56,6 +60,8 @@ impl Dialect {
             Self::KeyValue => keyvalue::walk(node, args, from, sink),
             Self::Plain => plain::walk(args, from, sink),
             Self::Git => git::walk(node, args, from, sink),
+            Self::ParseOptions => gnu::walk(node, args, from, Order::Git, sink),
+            Self::ParseOptionsPosix => gnu::walk(node, args, from, Order::GitPosix, sink),
             Self::Perl => perl::walk(node, args, from, sink),
             Self::Tar => tar::walk(node, args, from, sink),
             Self::Bsdtar => tar::walk_bsd(node, args, from, sink),

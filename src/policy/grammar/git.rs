@@ -1,14 +1,15 @@
 //! Global options, then a subcommand with options of its own.
 //!
 //! Purpose: the first operand names the subcommand, whose node reads the rest under its own dialects.
+//! Global options have no abbreviations and no clusters; `-cname=value` counts as `-c name=value`.
 //! Called through `dialect`.
 
 use std::ops::ControlFlow;
 
 use super::dialect::walk_all;
-use super::event::{Event, Flow, Sink};
-use super::gnu::{self, Order, Step};
-use super::model::Node;
+use super::event::{Event, Finding, Flow, Sink};
+use super::gnu::{self, Step};
+use super::model::{Arity, Node};
 
 /// Reads `args` from `from` on.
 pub(super) fn walk<'g, 'a>(
@@ -20,7 +21,7 @@ pub(super) fn walk<'g, 'a>(
     let mut at = from;
     while let Some(argument) = args.get(at).copied() {
         if gnu::is_option(argument) {
-            let step = gnu::option(node, args, at, Order::Posix, sink)?;
+            let step = global(node, argument, args.get(at.saturating_add(1)).copied(), at, sink)?;
             at = at.saturating_add(if step == Step::TookNext { 2 } else { 1 });
             continue;
         }
@@ -31,4 +32,31 @@ pub(super) fn walk<'g, 'a>(
         return walk_all(child, Some(argument), args, at.saturating_add(1), sink);
     }
     ControlFlow::Continue(())
+}
+
+/// Reads one global option.
+fn global<'g, 'a>(
+    node: &'g Node,
+    argument: &'a [u8],
+    next: Option<&'a [u8]>,
+    at: usize,
+    sink: &mut Sink<'_, 'g, 'a>,
+) -> ControlFlow<Finding, Step> {
+    let (option, attached) = match argument {
+        [b'-', b'-', word @ ..] => {
+            let (name, value) = gnu::split(word);
+            (node.table.exact(name), value)
+        }
+        [_, letter, tail @ ..] => (node.table.short(*letter), Some(tail).filter(|tail| !tail.is_empty())),
+        _ => (None, None),
+    };
+    match option {
+        Some(option) if attached.is_none() || option.arity != Arity::Flag => {
+            gnu::report(option, attached, next, at, sink)
+        }
+        _ => {
+            sink(Event::Unknown { text: argument, short: false, at })?;
+            ControlFlow::Continue(Step::Done)
+        }
+    }
 }

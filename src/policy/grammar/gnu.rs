@@ -19,6 +19,22 @@ pub(super) enum Order {
     Posix,
     /// Anywhere before `--`; `-word` may be a long option.
     LongOnly,
+    /// Git's commands: anywhere before `--` or `--end-of-options`; `--no-` before a name takes it back.
+    Git,
+    /// The same, but the first operand that is not a bracket ends the options.
+    GitPosix,
+}
+
+impl Order {
+    /// Whether it is that of a git command.
+    fn is_git(self) -> bool {
+        matches!(self, Self::Git | Self::GitPosix)
+    }
+
+    /// Whether an operand ends the options.
+    fn stops(self) -> bool {
+        matches!(self, Self::Posix | Self::GitPosix)
+    }
 }
 
 /// What one element did.
@@ -47,8 +63,13 @@ pub(super) fn walk<'g, 'a>(
         let step = match argument {
             b"--" if doubtful => Step::Done,
             b"--" => return rest(args, at.saturating_add(1), operands, sink),
+            b"--end-of-options" if order.is_git() && !doubtful => {
+                return rest(args, at.saturating_add(1), operands, sink);
+            }
+            // Operators of an expression, which may be followed by more options.
+            b"(" | b")" if order == Order::GitPosix => Step::Done,
             _ if is_option(argument) => option(node, args, at, order, sink)?,
-            _ if order == Order::Posix && !doubtful => return rest(args, at, operands, sink),
+            _ if order.stops() && !doubtful => return rest(args, at, operands, sink),
             _ => {
                 sink(Event::Operand { value: argument, index: operands, at })?;
                 operands = operands.saturating_add(1);
@@ -90,6 +111,10 @@ pub(super) fn option<'g, 'a>(
     let Some(argument) = args.get(at).copied() else { return ControlFlow::Continue(Step::Done) };
     let next = args.get(at.saturating_add(1)).copied();
     if let Some(word) = argument.strip_prefix(b"--") {
+        let taken_back = word.strip_prefix(b"no-").filter(|_| order.is_git());
+        if taken_back.is_some_and(|name| is_taken_back(node, word, name)) {
+            return ControlFlow::Continue(Step::Done);
+        }
         return long(node, argument, word, next, at, sink);
     }
     let word = argument.strip_prefix(b"-").unwrap_or(argument);
@@ -101,6 +126,12 @@ pub(super) fn option<'g, 'a>(
         }
     }
     cluster(node, argument, word, next, at, sink)
+}
+
+/// Whether `word` (`no-exec`) is no option of its own and `name` (`exec`) is one.
+fn is_taken_back(node: &Node, word: &[u8], name: &[u8]) -> bool {
+    matches!(node.table.abbreviated(word), Found::Unknown)
+        && matches!(node.table.abbreviated(name), Found::Option(_))
 }
 
 /// The name and the attached value of `name=value`.

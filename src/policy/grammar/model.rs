@@ -28,6 +28,10 @@ pub(super) struct Opt {
     /// Names as the manual spells them: `-o`, `--output`.
     pub(super) names: Vec<String>,
     pub(super) arity: Arity,
+    /// Its value is a number; where the dialect looks at that.
+    pub(super) number: bool,
+    /// The pass that reads it, from 0; absent for the last one.
+    pub(super) pass: Option<usize>,
     /// What is refused about it.
     pub(super) rules: Vec<Arc<Rule>>,
     /// Set when its value is program text.
@@ -170,6 +174,8 @@ pub(super) struct Node {
     pub(super) command: Option<usize>,
     /// Set when the node as a whole is refused.
     pub(super) refused: Option<Arc<Rule>>,
+    /// Passes before the last one.
+    pub(super) passes: usize,
     pub(super) deny_unknown: bool,
     pub(super) deny_unknown_short: bool,
     /// By name and by alias.

@@ -4,7 +4,8 @@
 //! Unknown keys are errors. Inputs: TOML text. Read by `compile` only; nothing else sees these types.
 //!
 //! An option is written as `NAME[|NAME…][=|=?]`: `=` takes a value, `=?` only an attached one. A name
-//! of one letter is a short option: `"output|o="` is `-o FILE` and `--output FILE`.
+//! of one letter is a short option: `"output|o="` is `-o FILE` and `--output FILE`. `=#` and `=#?` take a
+//! number and nothing else (`perl`).
 
 use std::collections::BTreeMap;
 
@@ -46,6 +47,9 @@ pub(super) struct Node {
     /// Options with a long name.
     #[serde(default)]
     pub(super) long: Vec<String>,
+    /// Options that passes before the last one read, pass by pass (`perl`).
+    #[serde(default)]
+    pub(super) passes: Vec<Vec<String>>,
     /// What happens to options that are not named here.
     #[serde(default)]
     pub(super) unknown: Unknown,

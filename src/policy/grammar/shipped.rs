@@ -44,6 +44,7 @@ shipped! {
     "file": "file";
     "find": "find" "gfind" "bfind" "bfs";
     "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "gfortran";
+    "git": "git";
     "go": "go";
     "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
     "head": "head" "ghead";
