@@ -10,23 +10,34 @@ use cofferdam::policy::grammar;
 use crate::verdict::{Row, base, judge, needs_grammar, policy, rows};
 
 /// Programs of the corpus whose options decide, and that have no grammar yet.
-const WAITING: &[&str] = &["tar", "gtar", "bsdtar", "awk", "gawk", "mawk", "nawk", "original-awk"];
+const WAITING: &[&str] = &[];
+
+/// Rows that are refused here and allowed by the corpus: `gawk -DFILE` takes commands for its debugger,
+/// which can call `system`, from a file that the policy does not see, as `-f FILE` does.
+const STRICTER: &[&str] = &["v1032"];
 
 /// Rows of each program, and how many of them are allowed.
 const SCORE: &[&str] = &[
     "ag 1/0",
+    "awk 19/8",
     "bfind 6/1",
+    "bsdtar 11/2",
     "cmake 2/0",
     "fdfind 4/0",
     "find 12/3",
+    "gawk 57/20",
     "gcc 1/0",
     "gfind 4/1",
     "git 415/131",
     "go 1/0",
     "gsort 4/0",
+    "gtar 5/1",
     "install 2/0",
     "ld 1/0",
+    "mawk 6/0",
+    "nawk 3/0",
     "nm 1/0",
+    "original-awk 1/0",
     "pandoc 1/0",
     "rg 7/3",
     "sdiff 1/0",
@@ -34,6 +45,7 @@ const SCORE: &[&str] = &[
     "split 2/0",
     "ssh-keygen 1/0",
     "strip 1/0",
+    "tar 196/34",
     "tcpdump 1/0",
 ];
 
@@ -52,7 +64,8 @@ fn rows_of_programs_with_a_grammar_agree() {
         let (all, allowed) = score.entry(base(row.name()).to_owned()).or_default();
         *all += 1;
         *allowed += usize::from(verdict);
-        if verdict != row.allowed {
+        let expected = row.allowed && !STRICTER.contains(&row.id.as_str());
+        if verdict != expected {
             wrong.push(format!("{} {:?}: {rule}", row.id, row.argv));
         }
     }

@@ -255,6 +255,11 @@ pub(super) fn node(
             Some(command.operand.checked_sub(1).ok_or_else(|| format!("{id}: operands count from 1"))?)
         }
     };
+    let mut also = Vec::new();
+    for (name, other) in &source.also {
+        own_keys(id, name, other)?;
+        also.push(Arc::new(node(&format!("{id}.{name}"), other, shared, rules)?));
+    }
     let (children, any_child) = children(id, source, shared, rules)?;
     let deny_unknown = source.unknown == Unknown::Deny;
     Ok(Node {
@@ -268,6 +273,7 @@ pub(super) fn node(
         refused,
         passes: source.passes.len(),
         deny_unknown,
+        also,
         deny_unknown_short: source.unknown_short.unwrap_or(source.unknown) == Unknown::Deny,
         children,
         any_child,
@@ -280,6 +286,14 @@ fn file_keys(node: &schema::Node) -> bool {
         || node.delegated.is_some()
         || !(node.names.is_empty() && node.set.is_empty() && node.environment.is_empty())
         || !(node.helpers.is_empty() && node.examples.allow.is_empty() && node.examples.deny.is_empty())
+}
+
+/// A part of a file must not have them.
+fn own_keys(id: &str, name: &str, part: &schema::Node) -> Result<(), String> {
+    if file_keys(part) {
+        return Err(format!("{id}: '{name}' has keys that belong to the whole file"));
+    }
+    Ok(())
 }
 
 /// Whether a shared set says more than options and rules, which nobody would read.
@@ -303,9 +317,7 @@ fn children(
     let mut by_name = BTreeMap::new();
     let mut any = None;
     for (name, child) in &source.subcommand {
-        if file_keys(child) {
-            return Err(format!("{id}: subcommand '{name}' has keys that belong to the whole file"));
-        }
+        own_keys(id, name, child)?;
         if name == "*" {
             any = Some(Arc::new(node(id, child, shared, rules)?));
             continue;
@@ -320,6 +332,7 @@ fn children(
     Ok((by_name, any))
 }
 
+/// Refuses keys of the whole file in one of its nodes.
 fn denial(id: &str, deny: &schema::Deny) -> Result<Rule, String> {
     let id = format!("{id}.{}", deny.id);
     let pattern = |text: &Option<String>| {

@@ -69,7 +69,7 @@ impl Dialect {
     }
 }
 
-/// Reads `args` under each dialect of `node`, one pass after the other.
+/// Reads `args` under each dialect of `node`, one pass after the other, then under its other grammars.
 pub(super) fn walk_all<'g, 'a>(
     node: &'g Node,
     name: Option<&'a [u8]>,
@@ -80,6 +80,9 @@ pub(super) fn walk_all<'g, 'a>(
     for dialect in &node.dialects {
         sink(Event::Enter { node, name, at: from.saturating_sub(1) })?;
         dialect.walk(node, args, from, sink)?;
+    }
+    for other in &node.also {
+        walk_all(other, name, args, from, sink)?;
     }
     ControlFlow::Continue(())
 }

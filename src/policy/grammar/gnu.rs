@@ -156,7 +156,8 @@ pub(super) fn report<'g, 'a>(
     ControlFlow::Continue(if takes { Step::TookNext } else { Step::Done })
 }
 
-fn long<'g, 'a>(
+/// Reads `word`, a long option without its dashes. `argument` is the element as it stands.
+pub(super) fn long<'g, 'a>(
     node: &'g Node,
     argument: &'a [u8],
     word: &'a [u8],

@@ -178,6 +178,8 @@ pub(super) struct Node {
     pub(super) passes: usize,
     pub(super) deny_unknown: bool,
     pub(super) deny_unknown_short: bool,
+    /// Grammars that the same arguments are read under as well.
+    pub(super) also: Vec<Arc<Node>>,
     /// By name and by alias.
     pub(super) children: BTreeMap<Vec<u8>, Arc<Node>>,
     /// Stands for subcommands without an entry.

@@ -72,6 +72,10 @@ pub(super) struct Node {
     /// Subcommands by name; `*` stands for every name without an entry.
     #[serde(default)]
     pub(super) subcommand: BTreeMap<String, Node>,
+    /// Other grammars that the same arguments are read under, by name, for programs that share a name and
+    /// not their options. Any one that reaches a refused option refuses.
+    #[serde(default)]
+    pub(super) also: BTreeMap<String, Node>,
     /// Environment that makes the program harmless.
     #[serde(default)]
     pub(super) environment: BTreeMap<String, String>,

@@ -28,6 +28,7 @@ macro_rules! shipped {
 // File without its suffix, and the base names it is about.
 shipped! {
     "ag": "ag";
+    "awk": "awk" "gawk" "mawk" "nawk" "original-awk";
     "cargo": "cargo";
     "cat": "cat" "gcat";
     "cmake": "cmake" "cmake3";
@@ -71,6 +72,7 @@ shipped! {
     "stat": "stat" "gstat";
     "strip": "strip" "gstrip";
     "tail": "tail" "gtail";
+    "tar": "tar" "gtar" "bsdtar";
     "tcpdump": "tcpdump";
     "tee": "tee" "gtee";
     "tr": "tr" "gtr";
