@@ -116,7 +116,8 @@ impl<'a> Lexer<'a> {
     fn number(&mut self) -> Step {
         let number = run(self.left, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'));
         self.skip(number.len());
-        self.previous = Token::Operand;
+        let plain = number.iter().all(|byte| !byte.is_ascii_alphabetic());
+        self.previous = if plain { Token::Operand } else { Token::Doubtful };
         let words: [&[u8]; 4] = [b"system", b"getline", b"print", b"extension"];
         if words.iter().any(|word| contains(number, word)) { Err("unclear") } else { Ok(()) }
     }
@@ -168,8 +169,8 @@ impl<'a> Lexer<'a> {
         loop {
             left = match left {
                 [] | [b'\n', ..] => return Err("unclear"),
-                [b'\\', _, rest @ ..] => {
-                    odd |= boxed;
+                [b'\\', escaped, rest @ ..] => {
+                    odd |= boxed && matches!(escaped, b'[' | b']');
                     rest
                 }
                 [b'/', rest @ ..] if boxed || odd => return self.whatever_it_means(rest),
@@ -210,6 +211,7 @@ impl<'a> Lexer<'a> {
     fn whatever_it_means(&mut self, rest: &'a [u8]) -> Step {
         let words: [&[u8]; 4] = [b"system", b"getline", b"extension", b"@"];
         let prints = self.print.is_some() || contains(rest, b"print");
+        let files = (prints && rest.contains(&b'>')) || (self.getline.is_some() && rest.contains(&b'<'));
         let mut pipes = rest.split(|byte| *byte == b'|');
         // Two pipes in a row have nothing between them; one has something on both sides.
         let mut single = false;
@@ -217,7 +219,7 @@ impl<'a> Lexer<'a> {
         while let Some(part) = pipes.next() {
             single |= !part.is_empty() || pipes.next().is_none();
         }
-        if single || words.iter().any(|word| contains(rest, word)) || (prints && rest.contains(&b'>')) {
+        if single || files || words.iter().any(|word| contains(rest, word)) {
             return Err("unclear");
         }
         self.left = &[];
@@ -254,6 +256,7 @@ impl<'a> Lexer<'a> {
             }
             (b']', _) => self.previous = Token::Operand,
             (b';' | b'{' | b'}', _) => self.end_statement(),
+            (0x80.., _) => return Err("unclear"),
             _ => {}
         }
         Ok(())

@@ -3,10 +3,13 @@
 use super::*;
 use crate::config::examples::split;
 
+mod awk;
 mod dialects;
 mod files;
 mod properties;
 mod refusals;
+mod sed;
+mod tar;
 
 /// A grammar written in a test.
 fn grammar(text: &str) -> Grammar {
