@@ -65,6 +65,7 @@ shipped! {
     "pytest": "pytest" "py.test";
     "rg": "rg";
     "sdiff": "sdiff" "gsdiff";
+    "sed": "sed" "gsed";
     "shuf": "shuf" "gshuf";
     "sort": "sort" "gsort";
     "split": "split" "gsplit";
