@@ -242,6 +242,79 @@ fn subcommands_have_options_of_their_own() {
     );
 }
 
+/// Global options have no abbreviations; a value that is attached to a letter counts.
+#[test]
+fn global_options_are_exact() {
+    let file = r#"
+        program = "git"
+        dialects = ["git"]
+        flags = "p"
+        values = "c"
+        long = ["git-dir=", "exec-path=?", "bare"]
+        [subcommand.log]
+    "#;
+    table(
+        file,
+        &[
+            ("-cx=y log", "-c=x=y [git.log]"),
+            ("-c", "-c"),
+            ("--git log", "?--git [git.log]"),
+            ("--exec-path log", "--exec-path [git.log]"),
+            ("--exec-path=d log", "--exec-path=d [git.log]"),
+            ("--bare=x log", "?--bare=x [git.log]"),
+            ("-pc log", "?-pc [git.log]"),
+        ],
+    );
+}
+
+#[test]
+fn commands_of_git_take_names_back() {
+    let file = r#"
+        program = "git"
+        dialects = ["parse-options"]
+        flags = "q"
+        long = ["exec=", "no-verify"]
+    "#;
+    table(
+        file,
+        &[
+            ("a --no-exec -- --exec", "0:a 1:--exec"),
+            ("--no-ver --ex P", "--no-verify --exec=P"),
+            ("--end-of-options --exec", "0:--exec"),
+            ("--exec --end-of-options -q", "--exec=--end-of-options -q"),
+        ],
+    );
+    let stops = file.replace("parse-options", "parse-options-posix");
+    table(&stops, &[("( -q ) -q a -q", "-q -q 0:a 1:-q")]);
+}
+
+/// Each line is read twice: as Perl permutes, then as it does under `POSIXLY_CORRECT`.
+#[test]
+fn perl_reads_in_passes_and_in_both_orders() {
+    let file = r#"
+        program = "mail"
+        dialects = ["perl"]
+        passes = [["identity"], ["h"]]
+        flags = "h"
+        long = ["identity=", "subject=", "cmd=", "pass=?", "debug=#?", "size=#"]
+    "#;
+    table(
+        file,
+        &[
+            ("--CMD P", "--cmd=P --cmd=P"),
+            ("+cm=P -c P", "--cmd=P --cmd=P 0:+cm=P ?-c 1:P"),
+            ("x -cmd P", "--cmd=P 0:x 0:x ?-cmd 1:P"),
+            (
+                "--subject --identity=w --cmd=P",
+                "--identity=w --subject=--cmd=P --subject=--identity=w --cmd=P",
+            ),
+            ("--pass --cmd P", "--pass --cmd=P --pass --cmd=P"),
+            ("--debug x", "--debug 0:x --debug 0:x"),
+            ("-- --cmd P", "0:--cmd 1:P 0:--cmd 1:P"),
+        ],
+    );
+}
+
 #[test]
 fn each_dialect_is_a_pass_of_its_own() {
     let both = format!("dialects = [\"gnu\", \"posix\"]\n{GNU}");
