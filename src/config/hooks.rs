@@ -80,17 +80,47 @@ const HOOKS: &[(&str, Hook, &str)] = &[
     ("CARGO_*", Program, "sets cargo options, those that run programs included"),
     ("MAKEFLAGS", Program, "adds options and definitions"),
     ("MAKEFILES", Program, "is read by make first"),
+    ("MALLOC_*", Program, "changes the C library"),
+    ("ZDOTDIR", Program, "holds files that zsh runs first"),
+    ("PERL5*", Program, "loads code into an interpreter"),
+    ("PERL_*", Program, "loads code into an interpreter"),
+    ("RUBY*", Program, "loads code into an interpreter"),
+    ("GEM_*", Program, "loads code into an interpreter"),
+    ("BUNDLE_*", Program, "loads code into an interpreter"),
+    ("NODE_REPL_EXTERNAL_MODULE", Program, "loads code into an interpreter"),
+    ("PHPRC", Program, "loads code into an interpreter"),
+    ("PHP_INI_SCAN_DIR", Program, "loads code into an interpreter"),
+    ("CLASSPATH", Program, "loads code into the virtual machine"),
+    ("TCLLIBPATH", Program, "loads code into an interpreter"),
+    ("AWKPATH", Program, "loads code into an interpreter"),
+    ("AWKLIBPATH", Program, "loads code into an interpreter"),
+    ("R_*", Program, "loads code into an interpreter"),
+    ("*PAGER", Program, "is run by programs"),
+    ("*EDITOR", Program, "is run by programs"),
+    ("*_RSH", Program, "is run by programs"),
+    ("LESS*", Program, "makes the pager run programs"),
+    ("MANOPT", Program, "adds options that were not judged"),
+    ("TAPE", Program, "adds operands that were not judged"),
+    ("ZIPOPT", Program, "adds options that were not judged"),
+    ("RSYNC_*", Program, "adds options that were not judged"),
+    ("FZF_DEFAULT_*", Program, "is run by the program"),
+    ("POSIXLY_CORRECT", Program, "changes which arguments are options"),
+    ("OPENSSL_*", Program, "loads code into a library"),
+    ("GTK_*MODULES", Program, "loads code into a library"),
+    ("GIO_*", Program, "loads code into a library"),
+    ("QT_PLUGIN_PATH", Program, "loads code into a library"),
+    ("SSLKEYLOGFILE", Program, "is a file that secrets are written to"),
 ];
 
 /// Why `name` may not be passed or set; `preset`: by a preset of one command.
-pub(super) fn refused(name: &str, preset: bool) -> Option<&'static str> {
+pub(crate) fn refused(name: &str, preset: bool) -> Option<&'static str> {
     let matching = HOOKS.iter().filter(|(pattern, _, _)| matches(pattern, name));
     let mut refusing = matching.filter(|(_, hook, _)| !preset || *hook == Loader);
     refusing.next().map(|(_, _, reason)| *reason)
 }
 
 /// Whether `name` is a name that a portable environment can hold.
-pub(super) fn is_env_name(name: &str) -> bool {
+pub(crate) fn is_env_name(name: &str) -> bool {
     let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     starts && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

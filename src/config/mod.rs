@@ -12,7 +12,7 @@ mod commands;
 mod digest;
 mod error;
 pub mod examples;
-mod hooks;
+pub(crate) mod hooks;
 pub mod keys;
 mod lint;
 mod load;
