@@ -142,6 +142,7 @@ fn own_command(program: &Path) -> Result<Command, String> {
         deny_options: Vec::new(),
         execute: Vec::new(),
         read: Vec::new(),
+        known_only: false,
         interpreter: false,
         environment: std::collections::BTreeMap::new(),
         examples_allow: Vec::new(),

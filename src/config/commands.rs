@@ -101,6 +101,7 @@ fn command<'t>(
         deny_options: Vec::new(),
         execute: Vec::new(),
         read: Vec::new(),
+        known_only: false,
         interpreter: false,
         environment: BTreeMap::new(),
         examples_allow: Vec::new(),
@@ -208,6 +209,7 @@ fn rules<'t>(loader: &mut Loader<'t, '_>, command: &mut Command, section: &Secti
         }
         command.deny_options.push(word.text);
     }
+    command.known_only = Reader::text(section, "arguments").is_some_and(|word| word.text == "known");
     let lines = loader.reader.subsection(section, "examples");
     command.examples_allow = example_lines(loader, &lines, "allow", &command.name);
     command.examples_deny = example_lines(loader, &lines, "deny", &command.name);

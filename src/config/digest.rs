@@ -66,6 +66,7 @@ fn command(command: &Command) -> Value {
         "deny_options": sorted(&command.deny_options),
         "execute": sorted(command.execute.iter().map(|path| path.display())),
         "read": sorted(command.read.iter().map(|path| path.display())),
+        "known_only": command.known_only,
         "interpreter": command.interpreter,
         "environment": command.environment,
     })

@@ -186,6 +186,8 @@ pub struct Command {
     pub execute: Vec<PathBuf>,
     /// Further files or directories that may be read.
     pub read: Vec<PathBuf>,
+    /// `arguments = "known"`: options that the grammar of the program does not know are refused.
+    pub known_only: bool,
     /// `interpreters = "confine"`: an always-denied name, run on purpose under the kernel profile.
     pub interpreter: bool,
     /// Values set in this command's environment (presets such as `GIT_OPTIONAL_LOCKS=0`).

@@ -60,7 +60,7 @@ impl Grammars {
         let operator = Operator {
             subcommands: command.subcommands.as_deref(),
             deny_options: &command.deny_options,
-            known_only: false,
+            known_only: command.known_only,
         };
         let mut nested = None;
         for grammar in self.found.iter().flatten() {

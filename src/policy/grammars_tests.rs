@@ -111,6 +111,37 @@ fn the_policy_files_options_are_read_through_the_grammar() {
 }
 
 #[test]
+fn known_arguments_refuse_what_the_grammar_does_not_know() {
+    let policy = policy(&["uniq"], |config| {
+        for name in ["sort", "git"] {
+            set(config, crate::config::Command { known_only: true, ..command(name) });
+        }
+    });
+    for (line, expected) in [
+        ("sort -u --rev x", "ok allow"),
+        ("sort -uQ x", "sort.unknown-option"),
+        ("sort --nosuch x", "sort.unknown-option"),
+        ("sort -- --nosuch", "ok allow"),
+        ("sort -o x", "sort.output"),
+        ("uniq --nosuch x", "ok allow"),
+        ("git log --oneline", "ok allow"),
+        ("git log --nosuch", "git.log.unknown-option"),
+        ("git nosuch", "git.unknown-subcommand"),
+    ] {
+        assert_eq!(rule(&policy, line), expected, "{line}");
+    }
+}
+
+#[test]
+fn known_arguments_without_a_grammar_do_not_compile() {
+    let mut config = crate::policy::testing::config(&[]);
+    set(&mut config, crate::config::Command { known_only: true, ..command("nosuch") });
+    let error = Policy::new(std::sync::Arc::new(config), &[]).unwrap_err();
+    assert_eq!(error, crate::policy::PolicyError::NoGrammar("nosuch".to_owned()));
+    assert!(error.to_string().starts_with("command.nosuch.arguments: "), "{error}");
+}
+
+#[test]
 fn argument_rules_switch_grammars_off_too() {
     let policy = policy(&["sort"], |config| config.argument_rules = false);
     assert_eq!(rule(&policy, "sort -o x"), "ok allow");

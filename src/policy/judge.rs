@@ -373,6 +373,7 @@ fn plain_command(name: &str, program: Option<Arc<Program>>) -> Command {
         deny_options: Vec::new(),
         execute: Vec::new(),
         read: Vec::new(),
+        known_only: false,
         interpreter: false,
         environment: BTreeMap::new(),
         examples_allow: Vec::new(),

@@ -78,6 +78,11 @@ pub enum PolicyError {
         /// Name that is missing.
         name: String,
     },
+    /// Only known options are allowed of a program whose options nobody has written down.
+    #[error(
+        "command.{0}.arguments: \"known\" needs an option grammar, and this program has none; remove the key, or narrow the command with subcommands and deny_options (policy/RULES.md lists the programs with a grammar)"
+    )]
+    NoGrammar(String),
     /// A fixed environment value holds a NUL byte.
     #[error("environment value of '{0}' holds a NUL byte; remove it")]
     EnvironmentNul(String),

@@ -72,6 +72,7 @@ pub(crate) fn command(name: &str) -> Command {
         deny_options: Vec::new(),
         execute: Vec::new(),
         read: Vec::new(),
+        known_only: false,
         interpreter: false,
         environment: BTreeMap::new(),
         examples_allow: Vec::new(),

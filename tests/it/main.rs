@@ -25,6 +25,7 @@ mod mcp_stand_in;
 mod mcp_stdio;
 mod policy_file;
 mod probe_gate;
+mod rules;
 mod scan;
 mod support;
 mod verdict;

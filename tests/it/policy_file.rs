@@ -356,6 +356,7 @@ fn the_digest_follows_every_value() {
         ("[command.sort]", "[workspace]\nwrite = true\n[command.sort]"),
         ("[command.sort]", "[command.sort]\nread = [\"/usr\"]"),
         ("[command.sort]", "[command.sort]\nexecute = [\"/usr/bin\"]"),
+        ("[command.sort]", "[command.sort]\narguments = \"known\""),
         ("[command.sort]", "[command.sort]\ninterpreters = \"confine\""),
         ("[command.sort]", "[command.sort]\nenvironment = { A = \"b\" }"),
         ("[command.sort]", "[toolkit.x]\ncommands = [\"ls\"]\n[command.sort]"),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use regex::bytes::Regex;
 
+use super::about::{about, text_about};
 use super::dialect::Dialect;
 use super::model::{self, Arity, LongName, Node, OperandRule, Opt, Rule, Table, bare};
 use super::schema::{self, Position, Unknown};
@@ -44,7 +45,7 @@ impl Style {
 
 /// Options while they are collected: each by the names it was declared with.
 #[derive(Default)]
-struct Options {
+pub(super) struct Options {
     list: Vec<Opt>,
     /// Index into `list` by bare name; one letter is a short option.
     by_name: BTreeMap<String, usize>,
@@ -118,6 +119,14 @@ impl Options {
             bit: 0,
         });
         Ok(())
+    }
+
+    /// Every name of the option behind `name`, short ones first; `name` itself if it is not declared.
+    pub(super) fn names(&self, name: &str) -> Vec<String> {
+        let option = self.by_name.get(bare(name)).and_then(|index| self.list.get(*index));
+        let mut names = option.map_or_else(|| vec![name.to_owned()], |option| option.names.clone());
+        names.sort_by_key(String::len);
+        names
     }
 
     /// The declared option behind a name of a rule.
@@ -197,7 +206,8 @@ pub(super) fn node(
     for part in &sources {
         for deny in &part.deny {
             let unless = options.bits(&deny.unless, &format!("{id}.{}", deny.id))?;
-            let rule = Arc::new(Rule { unless, ..denial(id, deny)? });
+            let about = about(deny, &options);
+            let rule = Arc::new(Rule { unless, about, ..denial(id, deny)? });
             rules.push(Arc::clone(&rule));
             match (deny.options.is_empty(), &deny.operand) {
                 (false, Some(_)) => {
@@ -236,7 +246,8 @@ pub(super) fn node(
         }
         for text in &part.text {
             let unless = options.bits(&text.unless, &format!("{id}.program-text"))?;
-            let compiled = Arc::new(model::Text { unless, ..self::text(id, text, rules) });
+            let about = text_about(text, &options);
+            let compiled = Arc::new(model::Text { unless, ..self::text(id, text, &about, rules) });
             for name in &text.options {
                 options.named(name, &compiled.fallback)?.text = Some(Arc::clone(&compiled));
             }
@@ -345,16 +356,18 @@ fn denial(id: &str, deny: &schema::Deny) -> Result<Rule, String> {
         except: pattern(&deny.except)?,
         reason: deny.reason.clone(),
         instead: deny.instead.clone(),
+        about: String::new(),
         unless: 0,
         id,
     })
 }
 
-fn text(id: &str, text: &schema::Text, all: &mut Vec<Arc<Rule>>) -> model::Text {
+fn text(id: &str, text: &schema::Text, about: &str, all: &mut Vec<Arc<Rule>>) -> model::Text {
     let mut rules = BTreeMap::new();
     for rule in &text.rules {
         let compiled = Arc::new(Rule {
             id: format!("{id}.{}", rule.id),
+            about: about.to_owned(),
             reason: rule.reason.clone(),
             instead: rule.instead.clone(),
             value: None,

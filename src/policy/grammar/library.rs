@@ -3,7 +3,7 @@
 //! Purpose: [`Grammar`] is what `judge` asks, what `check` and the rule table print, and what tests run
 //! the examples of. Inputs: the text of one file. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::compile;
@@ -39,6 +39,8 @@ pub struct Example {
 pub struct RuleText<'g> {
     /// Stable id, such as `sort.output`.
     pub id: &'g str,
+    /// What is refused, as the program's manual spells it: `-o/--output`, `operand 2`.
+    pub about: &'g str,
     /// Why, as a clause.
     pub reason: &'g str,
     /// What to do instead, as a clause.
@@ -114,6 +116,23 @@ impl Grammar {
         &self.environment
     }
 
+    /// Ids of the program, and of those of its subcommands and other grammars, that refuse options they do
+    /// not know.
+    #[must_use]
+    pub fn strict(&self) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        let mut nodes = vec![&self.root];
+        while let Some(node) = nodes.pop() {
+            if node.deny_unknown || node.deny_unknown_short {
+                found.insert(node.id.as_str());
+            }
+            nodes.extend(
+                node.also.iter().chain(node.children.values()).chain(&node.any_child).map(|node| &**node),
+            );
+        }
+        found
+    }
+
     /// Programs that it starts for its ordinary work.
     #[must_use]
     pub fn helpers(&self) -> &[String] {
@@ -136,6 +155,7 @@ impl Grammar {
     pub fn rules(&self) -> impl Iterator<Item = RuleText<'_>> {
         self.rules.iter().map(|rule| RuleText {
             id: &rule.id,
+            about: &rule.about,
             reason: &rule.reason,
             instead: rule.instead.as_deref(),
         })

@@ -5,6 +5,7 @@
 //! rule of the file names (`rules`), however it is spelled. Pure: no I/O. The kernel profile is the
 //! boundary; this is a lint that speaks first, and in words. Called by `judge`.
 
+mod about;
 mod awk;
 mod compile;
 mod dialect;

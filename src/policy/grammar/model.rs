@@ -120,6 +120,8 @@ impl Table {
 pub(super) struct Rule {
     /// Whole id: `git.grep.open-files-in-pager`.
     pub(super) id: String,
+    /// What is refused, as the manual spells it, and under which condition; for documents.
+    pub(super) about: String,
     pub(super) reason: String,
     pub(super) instead: Option<String>,
     pub(super) value: Option<Regex>,

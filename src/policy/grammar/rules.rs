@@ -186,8 +186,13 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             self.command = Some(at);
         }
         // The program has subcommands and this is none of them.
-        if self.operator.subcommands.is_some() && !self.entered && self.node.is_tree() {
-            return self.subcommand_refused(at);
+        if !self.entered && self.node.is_tree() {
+            if self.operator.subcommands.is_some() {
+                return self.subcommand_refused(at);
+            }
+            if self.operator.known_only {
+                return self.subcommand_unknown(at);
+            }
         }
         ControlFlow::Continue(())
     }
@@ -223,6 +228,16 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             rule: format!("{program}.option.{}", bare(denied)),
             subject: denied.to_owned(),
             reason: "is refused by the policy file".to_owned(),
+            instead: None,
+            at,
+        })
+    }
+
+    fn subcommand_unknown(&self, at: usize) -> Flow {
+        ControlFlow::Break(Finding {
+            rule: format!("{}.unknown-subcommand", program(&self.node.id)),
+            subject: String::new(),
+            reason: "is not a subcommand that the policy knows".to_owned(),
             instead: None,
             at,
         })

@@ -60,6 +60,7 @@ const BAD: &[Row] = &[
     ("[command.ls]\ndeny_options = [\"output\"]", 3, "command.ls.deny_options[0]", &["write -x or --name"]),
     ("[command.ls]\nexecute = [\"/no/such\"]", 3, "command.ls.execute[0]", &["\"/no/such\" does not exist"]),
     ("[command.ls]\nread = [\"relative\"]", 3, "command.ls.read[0]", &["not an absolute path"]),
+    ("[command.ls]\narguments = \"all\"", 3, "command.ls.arguments", &["valid: known"]),
     ("[command.ls]\ninterpreters = \"allow\"", 3, "command.ls.interpreters", &["valid: confine"]),
     ("[command.ls]\nexamples.allow = [\"cat x\"]", 3, "command.ls.examples.allow[0]", &["starts with that name"]),
     ("[command.ls]\nexamples.deny = [\"ls 'x\"]", 3, "command.ls.examples.deny[0]", &["open '"]),

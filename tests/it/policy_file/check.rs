@@ -95,3 +95,19 @@ fn check_without_a_place_for_records_says_what_to_set() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("set XDG_STATE_HOME or HOME"));
 }
+
+#[test]
+fn known_arguments_need_a_grammar() {
+    let house = House::new();
+    let path = house.base.join("policy.toml");
+    let text = |name: &str| format!("version = 1\n[command.{name}]\narguments = \"known\"\n");
+    fs::write(&path, text("sort") + "examples.allow = [\"sort -u x\"]\nexamples.deny = [\"sort -Q x\"]\n")
+        .unwrap();
+    let arguments = [path.to_str().unwrap(), "--workspace", "."];
+    let (status, out, errors) = check(&house, &arguments);
+    assert_eq!(status, 0, "{out}{errors}");
+    fs::write(&path, text("id")).unwrap();
+    let (status, _, errors) = check(&house, &arguments);
+    assert_eq!(status, 1);
+    assert!(errors.contains("command.id.arguments: \"known\" needs an option grammar"), "{errors}");
+}

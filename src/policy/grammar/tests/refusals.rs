@@ -156,6 +156,21 @@ fn strict_mode_refuses_the_unknown() {
     }
 }
 
+#[test]
+fn strict_mode_refuses_subcommands_without_an_entry() {
+    let operator = Operator { known_only: true, ..Operator::default() };
+    let tree = grammar(
+        "program = \"t\"\ndialects = [\"git\"]\n[subcommand.two]\ndialects = [\"gnu\", \"posix\"]\n\
+         flags = \"a\"\n",
+    );
+    for (line, expected) in
+        [("t two -a x", "ok"), ("t two -b", "t.two.unknown-option"), ("t other", "t.unknown-subcommand")]
+    {
+        assert_eq!(rule_with(&tree, line, &operator), expected, "{line}");
+        assert_eq!(rule(&tree, line), "ok", "{line}");
+    }
+}
+
 const TREE: &str = r#"
     program = "vcs"
     dialects = ["git"]
