@@ -7,19 +7,22 @@
 use super::compile::Options;
 use super::schema::{Deny, Position, Text};
 
-/// Of a refusal: `-o/--output`, `operand 2`, `this subcommand`, with its conditions.
-pub(super) fn about(deny: &Deny, options: &Options) -> String {
+/// Of a refusal in `node`: `-o/--output`, `operand 2`, `this subcommand`, with its conditions.
+pub(super) fn about(node: &str, deny: &Deny, options: &Options) -> String {
     let mut text = match (&deny.operand, deny.options.is_empty()) {
+        // The entry `*` has the id of its program.
+        (None, true) if !node.contains('.') => "every subcommand without an entry".to_owned(),
         (None, true) => "this subcommand".to_owned(),
         (None, false) => spelled(&deny.options, options),
         (Some(position), _) => operand(position),
     };
+    let that = if deny.operand.is_some() { " that" } else { " with a value that" };
     if let Some(value) = &deny.value {
-        text.push_str(&format!(" that matches `{value}`"));
+        text.push_str(&format!("{that} matches `{value}`"));
     }
     if let Some(except) = &deny.except {
-        let joint = if deny.value.is_some() { " and does not match" } else { " that does not match" };
-        text.push_str(&format!("{joint} `{except}`"));
+        let joint = if deny.value.is_some() { " and" } else { that };
+        text.push_str(&format!("{joint} does not match `{except}`"));
     }
     text.push_str(&lifted(&deny.unless, options));
     text

@@ -206,7 +206,7 @@ pub(super) fn node(
     for part in &sources {
         for deny in &part.deny {
             let unless = options.bits(&deny.unless, &format!("{id}.{}", deny.id))?;
-            let about = about(deny, &options);
+            let about = about(id, deny, &options);
             let rule = Arc::new(Rule { unless, about, ..denial(id, deny)? });
             rules.push(Arc::clone(&rule));
             match (deny.options.is_empty(), &deny.operand) {
