@@ -135,19 +135,7 @@ fn own_command(program: &Path) -> Result<Command, String> {
     let meta = real.metadata().map_err(failed)?;
     let program =
         Program { asked: NAME.to_owned(), path: program.to_owned(), dev: meta.dev(), ino: meta.ino(), real };
-    Ok(Command {
-        name: NAME.to_owned(),
-        program: Some(Arc::new(program)),
-        subcommands: None,
-        deny_options: Vec::new(),
-        execute: Vec::new(),
-        read: Vec::new(),
-        known_only: false,
-        interpreter: false,
-        environment: std::collections::BTreeMap::new(),
-        examples_allow: Vec::new(),
-        examples_deny: Vec::new(),
-    })
+    Ok(Command::plain(NAME, Some(Arc::new(program))))
 }
 
 /// Names that a command may find in its environment.

@@ -94,19 +94,7 @@ fn command<'t>(
         // The search path is at fault, which was reported.
         (Ok(()), None) => None,
     };
-    let mut command = Command {
-        name: word.text.clone(),
-        program,
-        subcommands: None,
-        deny_options: Vec::new(),
-        execute: Vec::new(),
-        read: Vec::new(),
-        known_only: false,
-        interpreter: false,
-        environment: BTreeMap::new(),
-        examples_allow: Vec::new(),
-        examples_deny: Vec::new(),
-    };
+    let mut command = Command::plain(&word.text, program);
     if let Some(section) = section {
         grants(loader, &mut command, section, workspace);
         rules(loader, &mut command, section);

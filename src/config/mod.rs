@@ -198,6 +198,26 @@ pub struct Command {
     pub examples_deny: Vec<String>,
 }
 
+impl Command {
+    /// An entry without rules or grants of its own: an empty `[command.NAME]` table.
+    #[must_use]
+    pub fn plain(name: &str, program: Option<Arc<program::Program>>) -> Self {
+        Self {
+            name: name.to_owned(),
+            program,
+            subcommands: None,
+            deny_options: Vec::new(),
+            execute: Vec::new(),
+            read: Vec::new(),
+            known_only: false,
+            interpreter: false,
+            environment: BTreeMap::new(),
+            examples_allow: Vec::new(),
+            examples_deny: Vec::new(),
+        }
+    }
+}
+
 /// One tool prefix with the commands that its tools may run.
 #[derive(Debug, Clone)]
 pub struct Toolkit {

@@ -66,7 +66,7 @@ impl Rule<'_> {
             Grant::Listed(command) => Arc::clone(command),
             Grant::Plain(program) => {
                 let file = program.as_ref().map(|program| format!("any {}", program.real.display()));
-                Arc::new(plain_command(file.as_deref().unwrap_or(name), program.clone()))
+                Arc::new(Command::plain(file.as_deref().unwrap_or(name), program.clone()))
             }
         }
     }
@@ -132,7 +132,7 @@ impl Policy {
     /// When a pattern is not a regular expression.
     pub fn allow_list(&self, names: &[&str], patterns: &[&str]) -> Result<AllowList, PolicyError> {
         let commands =
-            names.iter().map(|name| Arc::new(plain_command(name, self.config.programs.find(name))));
+            names.iter().map(|name| Arc::new(Command::plain(name, self.config.programs.find(name))));
         let mut compiled = Vec::with_capacity(patterns.len());
         for pattern in patterns {
             compiled.push(regex::Regex::new(pattern).map_err(|error| PolicyError::Pattern {
@@ -249,7 +249,7 @@ impl Policy {
             }
         }
         if !judged {
-            self.check_arguments(&grammars, &plain_command(text, None), rest, list, depth)?;
+            self.check_arguments(&grammars, &Command::plain(text, None), rest, list, depth)?;
         }
         Ok(Rule { id, kind, grant: Grant::Plain(program) })
     }
@@ -362,23 +362,6 @@ fn narrowed(
 fn check_values(values: &BTreeMap<String, String>) -> Result<(), PolicyError> {
     let broken = values.iter().find(|(name, value)| name.contains('\0') || value.contains('\0'));
     broken.map_or(Ok(()), |(name, _)| Err(PolicyError::EnvironmentNul(name.clone())))
-}
-
-/// An entry without grants of its own, for names that a pattern, `allow_any` or `--allow` admits.
-fn plain_command(name: &str, program: Option<Arc<Program>>) -> Command {
-    Command {
-        name: name.to_owned(),
-        program,
-        subcommands: None,
-        deny_options: Vec::new(),
-        execute: Vec::new(),
-        read: Vec::new(),
-        known_only: false,
-        interpreter: false,
-        environment: BTreeMap::new(),
-        examples_allow: Vec::new(),
-        examples_deny: Vec::new(),
-    }
 }
 
 fn too_large(rule: &'static str, message: String) -> Denial {

@@ -65,19 +65,7 @@ pub(crate) fn config(names: &[&str]) -> Config {
 /// A listed command whose program is found under its own name.
 pub(crate) fn command(name: &str) -> Command {
     let base = name.rsplit('/').next().unwrap();
-    Command {
-        name: name.to_owned(),
-        program: Some(program(name, base)),
-        subcommands: None,
-        deny_options: Vec::new(),
-        execute: Vec::new(),
-        read: Vec::new(),
-        known_only: false,
-        interpreter: false,
-        environment: BTreeMap::new(),
-        examples_allow: Vec::new(),
-        examples_deny: Vec::new(),
-    }
+    Command::plain(name, Some(program(name, base)))
 }
 
 /// A program `/usr/bin/NAME` whose file is `/usr/lib/x/REAL`.
