@@ -8,7 +8,7 @@ mod profile;
 mod stream;
 
 use std::ffi::OsString;
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -95,13 +95,26 @@ fn explain(args: &Args) -> Result<ExitCode, Failure> {
     };
     let out = io::stdout().lock();
     if args.stdin {
-        let input = BufReader::with_capacity(1 << 16, io::stdin().lock());
-        let bad = stream::judge_lines(&policy, allow, input, out)?;
+        let bad = judge_lines(&policy, allow, io::stdin().lock(), out)?;
         return Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::from(BAD_LINE) });
     }
     let argv: Vec<&[u8]> = args.argv.iter().map(|argument| argument.as_bytes()).collect();
     let allowed = one(&policy, allow.as_ref(), &argv, args.json, out)?;
     Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Judges each line of `input`, as `--stdin` does. `allow` stands in for the policy's own allow-list.
+/// Answers how many lines could not be judged.
+///
+/// # Errors
+/// When `input` or `out` fails.
+pub fn judge_lines(
+    policy: &Policy,
+    allow: Option<AllowList>,
+    input: impl Read,
+    out: impl Write,
+) -> io::Result<u64> {
+    stream::judge_lines(policy, allow, BufReader::with_capacity(1 << 16, input), out)
 }
 
 /// Judges one argument vector and prints the answer.

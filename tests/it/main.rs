@@ -15,6 +15,7 @@ mod audit;
 mod breakout;
 mod dependencies;
 mod doctor;
+mod everyday;
 mod exec;
 mod grammar;
 mod house;

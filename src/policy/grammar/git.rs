@@ -2,6 +2,7 @@
 //!
 //! Purpose: the first operand names the subcommand, whose node reads the rest under its own dialects.
 //! Global options have no abbreviations and no clusters; `-cname=value` counts as `-c name=value`.
+//! `--version` as the last argument is the subcommand `version`, as git itself reads it.
 //! Called through `dialect`.
 
 use std::ops::ControlFlow;
@@ -21,6 +22,9 @@ pub(super) fn walk<'g, 'a>(
     let mut at = from;
     while let Some(argument) = args.get(at).copied() {
         if gnu::is_option(argument) {
+            if let Some(child) = version(node, argument).filter(|_| at.saturating_add(1) == args.len()) {
+                return walk_all(child, Some(b"version"), args, at.saturating_add(1), sink);
+            }
             let step = global(node, argument, args.get(at.saturating_add(1)).copied(), at, sink)?;
             at = at.saturating_add(if step == Step::TookNext { 2 } else { 1 });
             continue;
@@ -32,6 +36,12 @@ pub(super) fn walk<'g, 'a>(
         return walk_all(child, Some(argument), args, at.saturating_add(1), sink);
     }
     ControlFlow::Continue(())
+}
+
+/// The subcommand that `git --version` and `git -v` are another spelling of.
+fn version<'g>(node: &'g Node, argument: &[u8]) -> Option<&'g Node> {
+    let asked = matches!(argument, b"--version" | b"-v") && node.table.exact(b"version").is_some();
+    asked.then(|| node.child(b"version")).flatten()
 }
 
 /// Reads one global option.
