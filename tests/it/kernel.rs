@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{LOADER, Lab, Ran, Rules, Served, copy, eventually};
+use crate::support::{BINARY, LOADER, Lab, Ran, Rules, Served, copy, eventually};
 
 const EACCES: &str = "errno=13";
 const EPERM: &str = "errno=1";
@@ -83,6 +84,24 @@ fn e029_the_loader_refuses_a_program_of_a_read_only_workspace() {
 #[test]
 fn e029_the_loader_refuses_a_copy_in_scratch() {
     loader_refuses(&perl(false), &format!("{COPY} cp('id', \"$ENV{{TMPDIR}}/id\")"), "\"$ENV{TMPDIR}/id\"");
+}
+
+/// noexec belongs to a mount, and the host may show the workspace at a second place.
+#[test]
+fn e029_the_loader_refuses_a_program_seen_through_a_second_mount() {
+    let lab = perl(false);
+    let alias = lab.at("alias");
+    fs::create_dir(&alias).unwrap();
+    let script = format!("exec {{'{LOADER}'}} '{LOADER}', '{}/id'; print 'exec: ', $!+0", alias.display());
+    let mount = "mount --bind \"$1\" \"$2\" && test -x \"$2/id\" && shift 2 && exec \"$@\"";
+    // Mount and run in a namespace of their own: the host keeps its mounts.
+    let mut own = Command::new("unshare");
+    own.args(if nix::unistd::Uid::effective().is_root() { &["-m"][..] } else { &["-rm"] });
+    own.args(["--propagation", "private", "sh", "-c", mount, "sh"]).arg(lab.ws()).arg(&alias);
+    own.arg(BINARY).args(["exec", "--policy"]).arg(lab.policy()).args(["--", "perl", "-e", &script]);
+    let ran = Ran::of(&own.output().expect("apt-get install util-linux"));
+    assert_eq!(ran.status, 127, "{ran:?}");
+    assert!(ran.stderr.contains("error while loading") && !ran.stdout.contains("uid="), "{ran:?}");
 }
 
 #[test]
