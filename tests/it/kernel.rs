@@ -20,7 +20,8 @@ fn writable() -> Lab {
 fn perl(write: bool) -> Lab {
     let commands = "[command.perl]\ninterpreters = \"confine\"".to_owned();
     let lab = Lab::new(&Rules { write, commands, ..Rules::default() });
-    copy("/usr/bin/id", lab.at("ws/id"));
+    // A program that links nothing which perl does not: only the walls can be in its way.
+    copy("/usr/bin/true", lab.at("ws/id"));
     fs::set_permissions(lab.at("ws/id"), fs::Permissions::from_mode(0o755)).unwrap();
     lab
 }
@@ -73,7 +74,10 @@ fn inv5_an_interpreter_executes_nothing_that_is_not_listed() {
 
 #[test]
 fn e029_the_loader_refuses_an_unlisted_program() {
-    loader_refuses(&perl(false), "1", "'/usr/bin/id'");
+    let lab = perl(false);
+    for program in ["/usr/bin/id", "/usr/bin/true"] {
+        loader_refuses(&lab, "1", &format!("'{program}'"));
+    }
 }
 
 #[test]
@@ -101,7 +105,7 @@ fn e029_the_loader_refuses_a_program_seen_through_a_second_mount() {
     own.arg(BINARY).args(["exec", "--policy"]).arg(lab.policy()).args(["--", "perl", "-e", &script]);
     let ran = Ran::of(&own.output().expect("apt-get install util-linux"));
     assert_eq!(ran.status, 127, "{ran:?}");
-    assert!(ran.stderr.contains("error while loading") && !ran.stdout.contains("uid="), "{ran:?}");
+    assert!(ran.stderr.contains("failed to map segment"), "{ran:?}");
 }
 
 #[test]
