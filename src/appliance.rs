@@ -6,7 +6,6 @@
 mod records;
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, OpenRun};
-use crate::config::{Command, Config, ConfigError, RunUser};
+use crate::config::{Command, Config, ConfigError, RunUser, server_environment};
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
@@ -134,11 +133,8 @@ impl Appliance {
     /// A requirement that does not hold, a sink that takes no records.
     pub fn start(config: Config) -> Result<Self, StartError> {
         let config = Arc::new(config);
-        let text =
-            |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        let server_env: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
         let launcher = crate::launch::start(&config)?;
-        let policy = Policy::new(Arc::clone(&config), &server_env)?;
+        let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
         let places = Semaphore::new(config.limits.jobs);
         Ok(Self { policy, launcher, audit, places, profiles: Mutex::new(HashMap::new()) })
@@ -279,16 +275,15 @@ impl Appliance {
         };
         // A name of a pattern or of `allow_any` has no grants of its own: the file names its profile, so
         // that no spelling of one (`/bin/./true`) makes another.
-        let mut command = Command::clone(plan.command());
-        if !self.config().commands.contains_key(&command.name) {
-            command.name = program.real.display().to_string();
-        }
-        let key = (command.name.clone(), program.dev, program.ino);
+        let listed = self.config().commands.contains_key(&plan.command().name);
+        let name = if listed { plan.command().name.clone() } else { program.real.display().to_string() };
+        let key = (name.clone(), program.dev, program.ino);
         let poisoned = |_| LaunchError::new("profile", 0, "a thread panicked while it made a profile");
         if let Some(ready) = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?.get(&key) {
             return Ok(ready.clone());
         }
         let failed = |e: ProfileError| LaunchError::new("profile", 0, &e.to_string());
+        let command = Command { name, ..Command::clone(plan.command()) };
         let profile = Profile::compile(self.config(), &command, program).map_err(failed)?;
         let digest = profile.digest().map_err(|e| LaunchError::new("profile", 0, &e.to_string()))?;
         let ready = Prepared { profile: Arc::new(profile), digest };

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::policy;
 use crate::config::{Config, ConfigError, LoadOptions, Source, examples, keys};
 use crate::policy::{Policy, PolicyError, Reason};
 
@@ -86,7 +85,7 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 fn examine(config: Arc<Config>) -> Result<Findings, PolicyError> {
-    let policy = Policy::new(Arc::clone(&config), &policy::server_env())?;
+    let policy = Policy::new(Arc::clone(&config), &crate::config::server_environment())?;
     let failures = examples::run(&config, |argv| {
         let argv: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
         policy.judge_argv(&argv, None).map(drop).map_err(|denial| denial.message)

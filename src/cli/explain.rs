@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::policy::{self, PolicyArgs};
+use super::policy::PolicyArgs;
 use crate::policy::{AllowList, Denial, Policy, Rule};
 
 /// Say whether a command would be allowed, by which rule, and inside which walls
@@ -172,5 +172,5 @@ fn sentence(verdict: &Result<Rule<'_>, Denial>, name: &str) -> String {
 /// Loads what `--policy` and `--workspace` name.
 fn load_policy(args: &Args) -> Result<Policy, String> {
     let config = args.policy.load().map_err(|error| error.to_string())?;
-    Policy::new(Arc::new(config), &policy::server_env()).map_err(|error| error.to_string())
+    Policy::new(Arc::new(config), &crate::config::server_environment()).map_err(|error| error.to_string())
 }

@@ -36,11 +36,3 @@ impl PolicyArgs {
         }
     }
 }
-
-/// The environment of this process; names and values that are not text are never passed on.
-#[must_use]
-pub fn server_env() -> Vec<(String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
-}

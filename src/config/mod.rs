@@ -27,6 +27,7 @@ pub use load::LoadOptions;
 pub use values::Requirement;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -216,6 +217,14 @@ impl Command {
             examples_deny: Vec::new(),
         }
     }
+}
+
+/// The environment of this process, from which `environment.pass` takes; names and values that are not
+/// text are never passed on.
+#[must_use]
+pub fn server_environment() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| name.into_string().ok().zip(value.into_string().ok());
+    std::env::vars_os().filter_map(text).collect()
 }
 
 /// One tool prefix with the commands that its tools may run.

@@ -14,7 +14,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{Gid, Uid};
 
 use super::aliases::{self, Alias};
-use super::wire::{Facts, Failure, Setup};
+use super::wire::{Facts, Failure, Setup, failure, io, nx};
 use crate::sys;
 
 /// `MOUNT_ATTR_*` of mount_setattr(2).
@@ -30,18 +30,6 @@ const SCRATCH_MOUNTS: &[&str] = &["/dev/shm", "/mnt", "/srv"];
 const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
 /// Files and directories of one run's scratch file system.
 const SCRATCH_INODES: u64 = 16_384;
-
-pub(super) fn failure(step: &str, error: &dyn std::fmt::Display, errno: i32) -> Failure {
-    Failure { step: step.to_owned(), errno, message: format!("{step} failed: {error}") }
-}
-
-fn io(step: &'static str) -> impl Fn(std::io::Error) -> Failure {
-    move |e| failure(step, &e, e.raw_os_error().unwrap_or(0))
-}
-
-fn nx(step: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
-    move |e| failure(step, &e, e as i32)
-}
 
 /// Runs all steps and reports what is in force.
 pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {

@@ -14,10 +14,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 
-use super::confine::{confine, failure, slot};
+use super::confine::{confine, slot};
 use super::scratch::Scratch;
 use super::stub::Stub;
-use super::wire::{self, Facts, Failure, FromLauncher, Setup, ToLauncher};
+use super::wire::{self, Facts, Failure, FromLauncher, Setup, ToLauncher, failure, io, nx};
 use crate::sandbox::filter::{self, Insn};
 use crate::sandbox::profile::Profile;
 use crate::sandbox::syscalls;
@@ -26,14 +26,6 @@ use crate::sys;
 /// How often and how long a scratch file system is waited for: one second in all.
 const SLOT_TRIES: u32 = 200;
 const SLOT_WAIT: Duration = Duration::from_millis(5);
-
-fn io(step: &'static str) -> impl Fn(std::io::Error) -> Failure {
-    move |e| failure(step, &e, e.raw_os_error().unwrap_or(0))
-}
-
-fn nx(step: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
-    move |e| failure(step, &e, e as i32)
-}
 
 /// Serves on descriptor 0 until the server closes its end.
 pub(super) fn serve() {

@@ -19,10 +19,9 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use super::confine::failure;
 use super::scratch::Scratch;
 use super::tree;
-use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest};
+use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest, failure, io, nx};
 use crate::sandbox::filter::Insn;
 use crate::sandbox::landlock;
 use crate::sandbox::profile::Profile;
@@ -46,14 +45,6 @@ pub(super) struct Stub<'a> {
     pub(super) root: &'a OwnedFd,
     /// Its scratch directory.
     pub(super) scratch: Option<&'a Scratch>,
-}
-
-fn io(step: &'static str) -> impl Fn(std::io::Error) -> Failure {
-    move |e| failure(step, &e, e.raw_os_error().unwrap_or(0))
-}
-
-fn nx(step: &'static str) -> impl Fn(Errno) -> Failure {
-    move |e| failure(step, &e, e as i32)
 }
 
 impl Stub<'_> {

@@ -133,6 +133,21 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
+/// The failure of `step`, for a reason that is no errno or comes with one.
+pub(crate) fn failure(step: &str, error: &dyn std::fmt::Display, errno: i32) -> Failure {
+    Failure { step: step.to_owned(), errno, message: format!("{step} failed: {error}") }
+}
+
+/// Turns an I/O error of `step` into its failure.
+pub(crate) fn io(step: &'static str) -> impl Fn(io::Error) -> Failure {
+    move |e| failure(step, &e, e.raw_os_error().unwrap_or(0))
+}
+
+/// Turns an errno of `step` into its failure.
+pub(crate) fn nx(step: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
+    move |e| failure(step, &e, e as i32)
+}
+
 /// Who or what ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndedBy {
