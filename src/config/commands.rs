@@ -198,6 +198,7 @@ fn rules<'t>(loader: &mut Loader<'t, '_>, command: &mut Command, section: &Secti
         command.deny_options.push(word.text);
     }
     command.known_only = Reader::text(section, "arguments").is_some_and(|word| word.text == "known");
+    command.any_path = Reader::text(section, "paths").is_some();
     let lines = loader.reader.subsection(section, "examples");
     command.examples_allow = example_lines(loader, &lines, "allow", &command.name);
     command.examples_deny = example_lines(loader, &lines, "deny", &command.name);

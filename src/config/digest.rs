@@ -67,6 +67,7 @@ fn command(command: &Command) -> Value {
         "execute": sorted(command.execute.iter().map(|path| path.display())),
         "read": sorted(command.read.iter().map(|path| path.display())),
         "known_only": command.known_only,
+        "any_path": command.any_path,
         "interpreter": command.interpreter,
         "environment": command.environment,
     })

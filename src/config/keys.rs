@@ -121,6 +121,7 @@ pub const KEYS: &[Key] = &[
     key("command.NAME", "subcommands", Kind::List, "any", "when set, the first argument must be one of these"),
     key("command.NAME", "deny_options", Kind::List, "[]", "options refused wherever they stand before --"),
     key("command.NAME", "arguments", Kind::Choice(&["known"]), "absent", "known: options that the program's grammar does not know are refused; see policy/RULES.md"),
+    key("command.NAME", "paths", Kind::Choice(&["any"]), "absent", "any: file names outside of the workspace are no longer refused before the start; the kernel profile alone decides"),
     key("command.NAME", "execute", Kind::List, "[]", "further files or directories that may be executed (helpers)"),
     key("command.NAME", "read", Kind::List, "[]", "further files or directories that may be read"),
     key("command.NAME", "environment", Kind::Map, "{}", "values set for this command, such as GIT_PAGER = \"cat\""),

@@ -189,6 +189,8 @@ pub struct Command {
     pub read: Vec<PathBuf>,
     /// `arguments = "known"`: options that the grammar of the program does not know are refused.
     pub known_only: bool,
+    /// `paths = "any"`: file names outside of the workspace are left to the kernel profile alone.
+    pub any_path: bool,
     /// `interpreters = "confine"`: an always-denied name, run on purpose under the kernel profile.
     pub interpreter: bool,
     /// Values set in this command's environment (presets such as `GIT_OPTIONAL_LOCKS=0`).
@@ -211,6 +213,7 @@ impl Command {
             execute: Vec::new(),
             read: Vec::new(),
             known_only: false,
+            any_path: false,
             interpreter: false,
             environment: BTreeMap::new(),
             examples_allow: Vec::new(),

@@ -15,13 +15,20 @@
 use std::borrow::Cow;
 
 use super::names::base_name;
+use super::paths::{self, View};
 use super::words::quoted;
 use super::{Denial, Reason, RuleKind};
 use crate::config::Command;
 
-/// Judges everything after the name.
-pub(super) fn check(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
+/// Judges everything after the name. Which elements are file names is not known: each may be one.
+pub(super) fn check(command: &Command, arguments: &[&[u8]], view: Option<View<'_>>) -> Result<(), Denial> {
     check_subcommands(command, arguments)?;
+    check_options(command, arguments)?;
+    let outside = view.and_then(|view| arguments.iter().find(|argument| view.holds_outside(argument)));
+    outside.map_or(Ok(()), |argument| Err(outside_path(command, argument)))
+}
+
+fn check_options(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
     if command.deny_options.is_empty() {
         return Ok(());
     }
@@ -105,6 +112,21 @@ fn denied_option(command: &Command, denied: &str, argument: &[u8]) -> Denial {
                 quoted(argument)
             )
         },
+    }
+}
+
+fn outside_path(command: &Command, argument: &[u8]) -> Denial {
+    Denial {
+        rule: Cow::Borrowed(paths::RULE),
+        kind: RuleKind::ArgDeny,
+        reason: Reason::ArgumentDenied,
+        message: format!(
+            "Argument {} of '{}' is refused: it {}; {}.",
+            quoted(argument),
+            command.name,
+            paths::REASON,
+            paths::INSTEAD
+        ),
     }
 }
 

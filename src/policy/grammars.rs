@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::allow::Entry;
 use super::grammar::{self, Finding, Grammar, Operator};
 use super::names::base_name;
+use super::paths::View;
 use super::words::quoted;
 use super::{Denial, Reason, RuleKind, arguments};
 use crate::config::Command;
@@ -53,14 +54,20 @@ impl Grammars {
     }
 
     /// Judges the arguments. Answers where in them a command of its own begins, if one does.
-    pub(super) fn check(&self, command: &Command, arguments: &[&[u8]]) -> Result<Option<usize>, Denial> {
+    pub(super) fn check(
+        &self,
+        command: &Command,
+        arguments: &[&[u8]],
+        view: Option<View<'_>>,
+    ) -> Result<Option<usize>, Denial> {
         if self.is_empty() {
-            return arguments::check(command, arguments).map(|()| None);
+            return arguments::check(command, arguments, view).map(|()| None);
         }
         let operator = Operator {
             subcommands: command.subcommands.as_deref(),
             deny_options: &command.deny_options,
             known_only: command.known_only,
+            view,
         };
         let mut nested = None;
         for grammar in self.found.iter().flatten() {

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, NulError};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::allow::AllowList;
 use super::environment::Base;
 use super::grammars::{self, Grammars};
 use super::names::{self, DeniedNames};
+use super::paths::View;
 use super::words::quoted;
 use super::{Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::config::program::Program;
@@ -33,6 +35,16 @@ pub struct Policy {
     environment: Base,
     /// Commands by the file behind them: their argument rules hold under any other name, too.
     by_file: HashMap<(u64, u64), Vec<Named>>,
+}
+
+/// Where an argument vector stands.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    list: &'a AllowList,
+    /// Directories between the root of the workspace and the working directory.
+    level: usize,
+    /// How many commands it is deep in another one's arguments.
+    depth: usize,
 }
 
 /// A command with the grammars of its own names.
@@ -155,7 +167,10 @@ impl Policy {
 
     fn authorize(&self, request: &Request, cwd: Result<Cwd, CwdError>) -> Result<Authorized, Denial> {
         let argv: Vec<&[u8]> = request.argv.iter().map(Vec::as_slice).collect();
-        let rule = self.judge_argv(&argv, self.list_of(request.toolkit.as_deref())?)?;
+        let list = self.list_of(request.toolkit.as_deref())?.unwrap_or(&self.own);
+        // A working directory that is refused further down climbs nowhere.
+        let level = cwd.as_ref().map_or(0, |cwd| self.level(cwd.path()));
+        let rule = self.judge_nested(&argv, Place { list, level, depth: 0 })?;
         let cwd = cwd.map_err(|error| cwd_denial(&error))?;
         self.environment.check(&request.env, self.config.limits.argument_bytes)?;
         let (timeout, timeout_clamped) = self.timeout(request.timeout)?;
@@ -205,16 +220,17 @@ impl Policy {
         argv: &[&[u8]],
         allow: Option<&'a AllowList>,
     ) -> Result<Rule<'a>, Denial> {
-        self.judge_nested(argv, allow.unwrap_or(&self.own), 0)
+        self.judge_nested(argv, Place { list: allow.unwrap_or(&self.own), level: 0, depth: 0 })
     }
 
-    /// Judges `argv`, which stands `depth` commands deep in another one's arguments.
-    fn judge_nested<'a>(
-        &'a self,
-        argv: &[&[u8]],
-        list: &'a AllowList,
-        depth: usize,
-    ) -> Result<Rule<'a>, Denial> {
+    /// How many directories `cwd` lies beneath the root of the workspace.
+    fn level(&self, cwd: &Path) -> usize {
+        cwd.strip_prefix(&self.config.workspace.path).map_or(0, |below| below.components().count())
+    }
+
+    /// Judges `argv`, which may stand in another command's arguments.
+    fn judge_nested<'a>(&'a self, argv: &[&[u8]], place: Place<'a>) -> Result<Rule<'a>, Denial> {
+        let list = place.list;
         let Some((name, rest)) = argv.split_first().filter(|(name, _)| !name.is_empty()) else {
             return Err(Denial {
                 rule: Cow::Borrowed("names.empty"),
@@ -229,7 +245,7 @@ impl Policy {
             if let Some(refused) = &entry.refused {
                 return Err(refused.clone());
             }
-            self.check_arguments(&entry.grammars, &entry.command, rest, list, depth)?;
+            self.check_arguments(&entry.grammars, &entry.command, rest, place)?;
             return Ok(Rule { id: "allow", kind: RuleKind::Allow, grant: Grant::Listed(&entry.command) });
         }
         self.denied.check_asked(name)?;
@@ -244,12 +260,12 @@ impl Policy {
             for (command, own) in commands.into_iter().flatten() {
                 // A hard link hides the name that the file has a grammar under.
                 let grammars = if grammars.is_empty() { own } else { &grammars };
-                self.check_arguments(grammars, command, rest, list, depth)?;
+                self.check_arguments(grammars, command, rest, place)?;
                 judged = true;
             }
         }
         if !judged {
-            self.check_arguments(&grammars, &Command::plain(text, None), rest, list, depth)?;
+            self.check_arguments(&grammars, &Command::plain(text, None), rest, place)?;
         }
         Ok(Rule { id, kind, grant: Grant::Plain(program) })
     }
@@ -276,23 +292,29 @@ impl Policy {
         grammars: &Grammars,
         command: &Command,
         rest: &[&[u8]],
-        list: &AllowList,
-        depth: usize,
+        place: Place<'_>,
     ) -> Result<(), Denial> {
         if !self.config.argument_rules {
             return Ok(());
         }
-        let Some((_, nested)) = grammars.check(command, rest)?.and_then(|at| rest.split_at_checked(at))
+        let view = View {
+            workspace: &self.config.workspace.path,
+            granted: [&self.config.sandbox.read, &command.read, &command.execute],
+            depth: place.level,
+        };
+        let view = (!command.any_path).then_some(view);
+        let Some((_, nested)) = grammars.check(command, rest, view)?.and_then(|at| rest.split_at_checked(at))
         else {
             return Ok(());
         };
-        if depth >= NESTED {
+        if place.depth >= NESTED {
             return Err(too_large(
                 "arguments.nested",
                 format!("More than {NESTED} commands stand in each other's arguments."),
             ));
         }
-        self.judge_nested(nested, list, depth.saturating_add(1)).map(|_| ())
+        let place = Place { depth: place.depth.saturating_add(1), ..place };
+        self.judge_nested(nested, place).map(|_| ())
     }
 
     fn check_size(&self, argv: &[&[u8]]) -> Result<(), Denial> {

@@ -13,6 +13,7 @@ pub mod grammar;
 mod grammars;
 mod judge;
 mod names;
+pub mod paths;
 #[cfg(test)]
 pub(crate) mod testing;
 mod words;

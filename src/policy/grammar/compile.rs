@@ -11,7 +11,7 @@ use regex::bytes::Regex;
 
 use super::about::{about, text_about};
 use super::dialect::Dialect;
-use super::model::{self, Arity, LongName, Node, OperandRule, Opt, Rule, Table, bare};
+use super::model::{self, Arity, DataOperands, LongName, Node, OperandRule, Opt, Rule, Table, bare};
 use super::schema::{self, Position, Unknown};
 
 /// How the manual of a program spells its options.
@@ -116,6 +116,7 @@ impl Options {
             pass: None,
             rules: Vec::new(),
             text: None,
+            data: false,
             bit: 0,
         });
         Ok(())
@@ -194,6 +195,7 @@ pub(super) fn node(
     let mut operands = Vec::new();
     let mut elements = Vec::new();
     let mut operand_text = None;
+    let mut data = Vec::new();
     let mut refused = None;
     for part in &sources {
         options.declare(part, style).map_err(|what| format!("{id}: {what}"))?;
@@ -244,6 +246,7 @@ pub(super) fn node(
                 operands.push(OperandRule { from, to, rule });
             }
         }
+        data.extend(data_operands(id, &part.data, &mut options)?);
         for text in &part.text {
             let unless = options.bits(&text.unless, &format!("{id}.program-text"))?;
             let about = text_about(text, &options);
@@ -279,6 +282,7 @@ pub(super) fn node(
         table: options.table(),
         operands,
         elements,
+        data,
         operand_text,
         command,
         refused,
@@ -289,6 +293,29 @@ pub(super) fn node(
         children,
         any_child,
     })
+}
+
+/// Marks the options whose values are not file names, and answers which operands are not.
+fn data_operands(
+    id: &str,
+    data: &schema::Data,
+    options: &mut Options,
+) -> Result<Option<DataOperands>, String> {
+    let rule = format!("{id}.data");
+    for name in &data.options {
+        options.named(name, &rule)?.data = true;
+    }
+    let unless = options.bits(&data.unless, &rule)?;
+    let Some(position) = &data.operands else {
+        return if data.unless.is_empty() {
+            Ok(None)
+        } else {
+            Err(format!("{id}: data.unless needs operands"))
+        };
+    };
+    let (from, to) = range(position)
+        .ok_or_else(|| format!("{id}: data.operands must be a number from 1, \"N..\" or \"any\""))?;
+    Ok(Some(DataOperands { from, to, unless }))
 }
 
 /// Whether a node has keys that only the file as a whole may have.

@@ -36,6 +36,8 @@ pub(super) struct Opt {
     pub(super) rules: Vec<Arc<Rule>>,
     /// Set when its value is program text.
     pub(super) text: Option<Arc<Text>>,
+    /// Its value is not a file name.
+    pub(super) data: bool,
     /// One bit when some rule of the node asks whether it is there (`unless`), else 0.
     pub(super) bit: u64,
 }
@@ -148,6 +150,16 @@ pub(super) struct OperandRule {
     pub(super) rule: Arc<Rule>,
 }
 
+/// Operands that are not file names.
+#[derive(Debug)]
+pub(super) struct DataOperands {
+    /// First and last index, counted from 0.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Bits of the options whose presence makes file names of them.
+    pub(super) unless: u64,
+}
+
 /// Program text and what an analyser may find in it.
 #[derive(Debug)]
 pub(super) struct Text {
@@ -170,6 +182,8 @@ pub(super) struct Node {
     pub(super) operands: Vec<OperandRule>,
     /// Rules about every element, whatever it is to the program. Only a program has any.
     pub(super) elements: Vec<Arc<Rule>>,
+    /// Operands that are not file names.
+    pub(super) data: Vec<DataOperands>,
     /// The operand (from 0) that is program text.
     pub(super) operand_text: Option<(usize, Arc<Text>)>,
     /// The operand (from 0) that names a command of its own.

@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 
 use super::dialect::walk_all;
 use super::event::{Event, Finding, Flow};
-use super::model::{Node, OperandRule, Opt, Rule, Text, bare};
+use super::model::{DataOperands, Node, OperandRule, Opt, Rule, Text, bare};
+use crate::policy::paths::{self, View};
 
 /// What the policy file adds for a command.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,6 +20,8 @@ pub struct Operator<'c> {
     pub deny_options: &'c [String],
     /// Refuses everything that the grammar does not know.
     pub known_only: bool,
+    /// What file names may mean; absent when the kernel profile alone decides.
+    pub view: Option<View<'c>>,
 }
 
 /// What an allowed argument vector holds.
@@ -44,6 +47,7 @@ pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Res
         seen: 0,
         deferred: [None; DEFERRED],
         pending: None,
+        outside: None,
         entered: true,
     };
     let walked = walk_all(root, None, args, 0, &mut |event| judge.event(&event));
@@ -77,6 +81,8 @@ struct Judge<'g, 'a, 'c> {
     deferred: [Option<Deferred<'g>>; DEFERRED],
     /// The operand that is program text, if no option takes its place until the end.
     pending: Option<(&'g Text, &'a [u8], usize)>,
+    /// The first operand that names a file outside, unless it is data at the end; and which bits decide.
+    outside: Option<(u64, usize)>,
     /// A subcommand was read in this pass.
     entered: bool,
 }
@@ -139,8 +145,13 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
                 return found(rule, subject(option), at);
             }
         }
-        match self.pending.take() {
-            Some((text, value, at)) if text.unless & self.seen == 0 => scan(text, value, None, at),
+        if let Some((text, value, at)) = self.pending.take()
+            && text.unless & self.seen == 0
+        {
+            scan(text, value, None, at)?;
+        }
+        match self.outside.take() {
+            Some((unless, at)) if unless & self.seen != 0 => path_refused(String::new(), at),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -168,7 +179,31 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         self.denied_by_operator(option, at)?;
         match (&option.text, value) {
             (Some(text), Some(value)) => scan(text, value, Some(option), at),
+            (None, Some(value)) if !option.data && self.is_outside(value) => {
+                path_refused(subject(Some(option)), at)
+            }
             _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn is_outside(&self, value: &[u8]) -> bool {
+        self.operator.view.is_some_and(|view| view.is_outside(value))
+    }
+
+    /// The path rule for an operand. Text that an option may yet turn into a file name waits for the end.
+    fn operand_path(&mut self, value: &[u8], index: usize, at: usize) -> Flow {
+        if self.command.is_some_and(|from| at >= from) || !self.is_outside(value) {
+            return ControlFlow::Continue(());
+        }
+        let here = |own: &&DataOperands| (own.from..=own.to).contains(&index);
+        let data = self.node.data.iter().filter(here).map(|own| own.unless);
+        let text = self.node.operand_text.iter().filter(|(place, _)| *place == index);
+        match data.chain(text.map(|(_, text)| text.unless)).reduce(|one, other| one & other) {
+            None => path_refused(String::new(), at),
+            Some(unless) => {
+                self.outside = self.outside.or(Some((unless, at)));
+                ControlFlow::Continue(())
+            }
         }
     }
 
@@ -185,6 +220,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         if self.node.command == Some(index) {
             self.command = Some(at);
         }
+        self.operand_path(value, index, at)?;
         // The program has subcommands and this is none of them.
         if !self.entered && self.node.is_tree() {
             if self.operator.subcommands.is_some() {
@@ -209,9 +245,12 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
                 at,
             });
         }
-        match self.operator.deny_options.iter().find(|denied| may_mean(denied, text)) {
-            Some(denied) => self.operator_refusal(denied, at),
-            None => ControlFlow::Continue(()),
+        if let Some(denied) = self.operator.deny_options.iter().find(|denied| may_mean(denied, text)) {
+            return self.operator_refusal(denied, at);
+        }
+        match self.operator.view {
+            Some(view) if view.holds_outside(text) => path_refused(String::new(), at),
+            _ => ControlFlow::Continue(()),
         }
     }
 
@@ -254,6 +293,17 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             at,
         })
     }
+}
+
+/// The refusal of a file name outside.
+fn path_refused(subject: String, at: usize) -> Flow {
+    ControlFlow::Break(Finding {
+        rule: paths::RULE.to_owned(),
+        subject,
+        reason: paths::REASON.to_owned(),
+        instead: Some(paths::INSTEAD.to_owned()),
+        at,
+    })
 }
 
 /// First part of an id.

@@ -61,6 +61,9 @@ pub(super) struct Node {
     /// Values that are program text.
     #[serde(default)]
     pub(super) text: Vec<Text>,
+    /// Values that are not file names.
+    #[serde(default)]
+    pub(super) data: Data,
     /// Operands that are a command of their own.
     pub(super) command: Option<Command>,
     /// Names of `set`s whose options and refusals hold here, too.
@@ -144,6 +147,20 @@ pub(super) struct Text {
     pub(super) unless: Vec<String>,
     /// What the analyser may find.
     pub(super) rules: Vec<TextRule>,
+}
+
+/// Values that the path rule leaves alone: patterns, messages, formats. Program text is among them anyway.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Data {
+    /// Operands.
+    pub(super) operands: Option<Position>,
+    /// Operands are data only when none of these options stands (`grep -e PATTERN FILE`).
+    #[serde(default)]
+    pub(super) unless: Vec<String>,
+    /// Options.
+    #[serde(default)]
+    pub(super) options: Vec<String>,
 }
 
 /// A finding of an analyser, in words.
