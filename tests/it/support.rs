@@ -142,7 +142,7 @@ impl Lab {
         let own = if top.contains("allow_any") {
             String::new()
         } else {
-            format!("[command.{:?}]\n{commands}", self.probe())
+            format!("[command.{:?}]\npaths = \"any\"\n{commands}", self.probe())
         };
         let text = format!(
             "version = 1\n{top}\n[workspace]\npath = {:?}\nwrite = {write}\n[environment]\n{environment}\n\
