@@ -31,7 +31,8 @@ pub struct Args {
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
-    /// Judge one JSON object a line: {"argv":[…],"allow":[…]?,"allow_patterns":[…]?}; answers are JSON
+    /// Judge one JSON object a line: {"argv":[…],"allow":[…]?,"allow_patterns":[…]?,"env":{…}?,"cwd":"…"?};
+    /// answers are JSON
     #[arg(long, conflicts_with = "argv")]
     stdin: bool,
     /// The command and its arguments

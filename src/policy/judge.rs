@@ -167,12 +167,9 @@ impl Policy {
 
     fn authorize(&self, request: &Request, cwd: Result<Cwd, CwdError>) -> Result<Authorized, Denial> {
         let argv: Vec<&[u8]> = request.argv.iter().map(Vec::as_slice).collect();
-        let list = self.list_of(request.toolkit.as_deref())?.unwrap_or(&self.own);
-        // A working directory that is refused further down climbs nowhere.
-        let level = cwd.as_ref().map_or(0, |cwd| self.level(cwd.path()));
-        let rule = self.judge_nested(&argv, Place { list, level, depth: 0 })?;
+        let list = self.list_of(request.toolkit.as_deref())?;
+        let rule = self.judge_call(&argv, list, &cwd, &request.env)?;
         let cwd = cwd.map_err(|error| cwd_denial(&error))?;
-        self.environment.check(&request.env, self.config.limits.argument_bytes)?;
         let (timeout, timeout_clamped) = self.timeout(request.timeout)?;
         let name = argv.first().map_or(Cow::Borrowed(""), |name| String::from_utf8_lossy(name));
         let command = rule.command(&name);
@@ -221,6 +218,28 @@ impl Policy {
         allow: Option<&'a AllowList>,
     ) -> Result<Rule<'a>, Denial> {
         self.judge_nested(argv, Place { list: allow.unwrap_or(&self.own), level: 0, depth: 0 })
+    }
+
+    /// Judges a request as [`Policy::judge`] does, short of making it ready to run: name and arguments,
+    /// then the working directory, then the environment asked for. `allow` stands in for the policy's own
+    /// allow-list.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn judge_call<'a>(
+        &'a self,
+        argv: &[&[u8]],
+        allow: Option<&'a AllowList>,
+        cwd: &Result<Cwd, CwdError>,
+        env: &[(String, String)],
+    ) -> Result<Rule<'a>, Denial> {
+        let list = allow.unwrap_or(&self.own);
+        // A working directory that is refused further down climbs nowhere.
+        let level = cwd.as_ref().map_or(0, |cwd| self.level(cwd.path()));
+        let rule = self.judge_nested(argv, Place { list, level, depth: 0 })?;
+        cwd.as_ref().map_err(cwd_denial)?;
+        self.environment.check(env, self.config.limits.argument_bytes)?;
+        Ok(rule)
     }
 
     /// How many directories `cwd` lies beneath the root of the workspace.

@@ -5,9 +5,10 @@
 //! escapes allow it. Called by `explain` only.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -29,6 +30,10 @@ struct Row<'a> {
     allow: Option<Vec<Text<'a>>>,
     #[serde(borrow)]
     allow_patterns: Option<Vec<Text<'a>>>,
+    /// Names and values asked for, as in a request.
+    env: Option<BTreeMap<String, String>>,
+    /// Working directory asked for.
+    cwd: Option<PathBuf>,
 }
 
 /// A string that is borrowed from the line unless it holds escapes. (Serde borrows through this one
@@ -108,7 +113,15 @@ impl Judge<'_> {
             Err(error) => return Ok(Err(error.to_string())),
         };
         let argv: Vec<&[u8]> = row.argv.iter().map(|text| text.0.as_bytes()).collect();
-        let verdict = policy.judge_argv(&argv, list.as_ref());
+        let verdict = match (&row.cwd, &row.env) {
+            (None, None) => policy.judge_argv(&argv, list.as_ref()),
+            (cwd, env) => {
+                let cwd = policy.config().workspace.resolve(cwd.as_deref());
+                let env: Vec<_> =
+                    env.iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect();
+                policy.judge_call(&argv, list.as_ref(), &cwd, &env)
+            }
+        };
         let walls = match (&verdict, row.argv.first()) {
             (Ok(rule), Some(name)) => Some(kept_profile(policy, rule, name.as_ref(), profiles)),
             _ => None,
