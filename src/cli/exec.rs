@@ -54,6 +54,9 @@ pub struct Args {
     /// Wall-clock limit of this run, such as 10s; the policy's maximum holds
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
+    /// Directory beneath the workspace to work in [default: its root]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<std::path::PathBuf>,
     /// Where audit records go in place of the policy's sinks; `-` adds a copy on standard error
     #[arg(long, value_name = "FILE")]
     audit: Option<std::path::PathBuf>,
@@ -106,6 +109,7 @@ fn execute(args: Args) -> Result<u8, String> {
             request: Request {
                 argv: args.argv.into_iter().map(OsStringExt::into_vec).collect(),
                 timeout: args.timeout,
+                cwd: args.cwd,
                 ..Request::default()
             },
             stdin,

@@ -176,3 +176,39 @@ fn notes_name_what_the_kernel_alone_confines() {
     assert!(notes[0].ends_with("only: nosuch"), "{notes:?}");
     assert!(notes[1].ends_with(": tee"), "{notes:?}");
 }
+
+#[test]
+fn file_names_outside_are_refused_with_and_without_a_grammar() {
+    let policy = policy(&["cat", "nosuch", "git", "loose"], |config| {
+        let workspace = std::sync::Arc::get_mut(&mut config.workspace).unwrap();
+        workspace.path = "/srv/ws".into();
+        set(config, crate::config::Command { any_path: true, ..command("loose") });
+        let read = vec!["/srv/own".into()];
+        set(config, crate::config::Command { read, ..command("nosuch") });
+    });
+    for line in [
+        "cat /etc/shadow",
+        "cat ../x",
+        "nosuch --file=/etc/shadow",
+        "nosuch -x/o",
+        "git -C / log",
+        "nosuch ..",
+    ] {
+        assert_eq!(rule(&policy, line), "path.outside", "{line}");
+    }
+    // /usr/share is granted to all, /srv/own to one.
+    for line in [
+        "cat /srv/ws/x /usr/share/x /dev/null",
+        "nosuch a=/srv/own/x",
+        "loose /etc/shadow ..",
+        "git log -G/x",
+    ] {
+        assert_eq!(rule(&policy, line), "ok allow", "{line}");
+    }
+    assert_eq!(rule(&policy, "cat /srv/own/x"), "path.outside");
+    let denial = policy.judge_argv(&words("cat -n /etc/shadow"), None).unwrap_err();
+    assert!(
+        denial.message.contains("'/etc/shadow' of 'cat' is refused: it names a file outside"),
+        "{denial:?}"
+    );
+}
