@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, OpenRun};
 use crate::config::{Command, Config, ConfigError, RunUser, server_environment};
-use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared};
+use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
@@ -74,6 +74,8 @@ pub struct Report {
     pub killed: u32,
     /// Descendants left after that: 0, asserted by the supervisor.
     pub left: u32,
+    /// System calls that the filter forbade.
+    pub denied: Vec<DeniedCall>,
     /// What went wrong with the supervision of the run, when its status never arrived.
     pub fault: Option<String>,
     /// Wall-clock limit that was in force.
@@ -350,6 +352,7 @@ impl Appliance {
             duration: end.duration,
             killed: ended.as_ref().map_or(0, |e| e.killed),
             left: ended.as_ref().map_or(0, |e| e.left),
+            denied: ended.map_or_else(Vec::new, |e| e.denied),
             fault,
             timeout: plan.timeout(),
             timeout_clamped: plan.timeout_clamped(),

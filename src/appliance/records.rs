@@ -8,7 +8,7 @@ use crate::audit::{
     ServerStart, Stamps,
 };
 use crate::config::{Config, Limits, Source};
-use crate::launch::{Ended, EndedBy, Facts, LaunchError, Prepared};
+use crate::launch::{Ended, EndedBy, Execution, Facts, Fidelity, LaunchError, Prepared};
 use crate::policy::{Authorized, Denial, Request, Target};
 use crate::run::foreground::Finished;
 
@@ -159,9 +159,18 @@ pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Fin
         procs_killed: u64::from(ended.killed),
         procs_left: u64::from(ended.left),
         violation: (ended.signal == Some(libc::SIGSYS)).then_some("seccomp_kill"),
+        denied_syscalls: ended.denied.iter().map(|call| format!("{}={}", call.name(), call.count)).collect(),
+        executions: ended.executions.iter().map(line_of).collect(),
+        executed: u64::from(ended.executed),
+        argv_fidelity: ended.executions.iter().map(|start| start.fidelity).max().map(Fidelity::as_str),
         error_code: limit.map(str::to_owned),
         ..end
     }
+}
+
+/// Path and arguments after the name.
+fn line_of(start: &Execution) -> Vec<String> {
+    std::iter::once(&start.path).chain(start.argv.iter().skip(1)).cloned().collect()
 }
 
 /// The resource limit whose signal ended the command, as far as the signal tells. With equal hard and

@@ -216,6 +216,14 @@ pub struct RunEnd {
     pub stop_reason: Option<StopReason>,
     /// Breach of the sandbox that was seen: `seccomp_kill`, `mem_limit` or `pids_limit`.
     pub violation: Option<&'static str>,
+    /// System calls that the filter forbade, as `NAME=COUNT`.
+    pub denied_syscalls: Vec<String>,
+    /// Programs that the command started: the path, then the arguments.
+    pub executions: Vec<Vec<String>>,
+    /// How many there were, the ones not kept included.
+    pub executed: u64,
+    /// How far the arguments can be trusted: `observed`, `confirmed` or `mismatch`.
+    pub argv_fidelity: Option<&'static str>,
 }
 
 /// What a server says of itself when it starts to serve.

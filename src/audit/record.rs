@@ -4,6 +4,7 @@
 //! escape here, before it is hashed; `message` is made of the cleaned fields only. A body plus its
 //! frame never exceeds [`MAX_LINE`]. Pure, but for the clock. Called by `mod.rs` and `recover.rs`.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -212,6 +213,18 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
     body.integer_if("max_rss_bytes", facts.max_rss_bytes);
     body.integer("procs_killed", facts.procs_killed);
     body.integer("procs_left", facts.procs_left);
+    if !facts.denied_syscalls.is_empty() {
+        body.list_within("denied_syscalls", &facts.denied_syscalls, 512, 64);
+    }
+    if facts.executed > 0 {
+        let lines: Vec<String> =
+            facts.executions.iter().map(|start| command_line(start, &mut found)).collect();
+        body.list_within("exec", &lines, 2048, 256);
+        body.integer("exec_count", facts.executed);
+        if let Some(fidelity) = facts.argv_fidelity {
+            body.plain("argv_fidelity", fidelity);
+        }
+    }
     let code = facts.error_code.as_deref().or(match facts.ending {
         // The schema asks for a code with these; a caller that names none gets the outcome's name.
         Ending::SpawnError | Ending::SandboxError => Some(outcome),
@@ -232,6 +245,12 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
         _ => format!("{} ended: {outcome}", shared.cmd),
     });
     body
+}
+
+/// One start as a line: the path, then the redacted arguments after the name.
+fn command_line(start: &[String], found: &mut Found) -> String {
+    let bounded: Vec<Cow<'_, str>> = start.iter().map(|text| bound(text)).collect();
+    redact::argv(&bounded, found).join(" ")
 }
 
 /// `SIGKILL`, `SIGRTMIN+3`, or `SIG99`.

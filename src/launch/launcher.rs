@@ -2,6 +2,8 @@
 //! secret. It forks stubs on request and sweeps up after one that died.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +20,7 @@ use super::confine::{confine, slot};
 use super::scratch::Scratch;
 use super::stub::Stub;
 use super::wire::{self, Facts, Failure, FromLauncher, Setup, ToLauncher, failure, io, nx};
-use crate::sandbox::filter::{self, Insn};
+use crate::sandbox::filter::{self, Answer, Insn};
 use crate::sandbox::profile::Profile;
 use crate::sandbox::syscalls;
 use crate::sys;
@@ -45,11 +47,15 @@ pub(super) fn serve() {
         nix::sys::prctl::set_dumpable(false).map_err(nx("dumpable"))?;
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = open(&setup.workspace, flags, Mode::empty()).map_err(nx("workspace"))?;
-        Ok((facts, root))
+        let mut mark = [0u8; 4];
+        File::open("/dev/urandom")
+            .and_then(|mut file| file.read_exact(&mut mark))
+            .map_err(io("/dev/urandom"))?;
+        Ok((facts, root, u32::from_le_bytes(mark)))
     });
     match ready {
         Err(e) => drop(answer(&FromLauncher::Failed(e))),
-        Ok((facts, root)) => {
+        Ok((facts, root, mark)) => {
             if answer(&FromLauncher::Ready(facts.clone())).is_ok() {
                 Launcher {
                     control,
@@ -57,6 +63,7 @@ pub(super) fn serve() {
                     facts,
                     root,
                     profiles: HashMap::new(),
+                    mark,
                     children: HashMap::new(),
                     lost: Vec::new(),
                 }
@@ -95,6 +102,8 @@ struct Launcher {
     facts: Facts,
     root: OwnedFd,
     profiles: HashMap<u32, (Profile, Vec<Insn>)>,
+    /// Marks the start of a command for the filters: unknown to commands, though nothing hangs on it.
+    mark: u32,
     /// Stubs, and processes that remove what one left.
     children: HashMap<i32, Child>,
     /// Scratch file systems that could not be emptied.
@@ -155,7 +164,8 @@ impl Launcher {
     /// Forks a stub and returns the server's end of its socket; `None` in the stub when it is done.
     fn stub(&mut self, id: u32, profile: Option<Box<Profile>>) -> Result<Option<OwnedFd>, Failure> {
         if let Some(profile) = profile {
-            let filter = filter::compile(&syscalls::table(profile.switches()));
+            let answer = Answer::Supervisor(self.mark);
+            let filter = filter::compile(&syscalls::table(profile.switches()), answer);
             let filter = filter.map_err(|e| failure("seccomp", &e, 0))?;
             self.profiles.insert(id, (*profile, filter));
         }
@@ -174,7 +184,15 @@ impl Launcher {
                 drop(server);
                 // The control socket must not live on in a stub: the server would miss the launcher's end.
                 drop(std::mem::replace(&mut self.control, own.try_clone().map_err(io("stub"))?));
-                Stub { socket: own, profile, filter, root: &self.root, scratch: scratch.as_ref() }.serve();
+                Stub {
+                    socket: own,
+                    profile,
+                    filter,
+                    mark: self.mark,
+                    root: &self.root,
+                    scratch: scratch.as_ref(),
+                }
+                .serve();
                 Ok(None)
             }
         }

@@ -14,13 +14,14 @@ pub mod attempts;
 mod client;
 mod confine;
 mod launcher;
+mod listen;
 mod scratch;
 mod stub;
 mod tree;
 mod wire;
 
 pub use client::{Launcher, Prepared, Running};
-pub use wire::{Ended, EndedBy, Facts};
+pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity};
 
 use crate::config::{Config, Requirement};
 use crate::sandbox::identity;

@@ -19,6 +19,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
+use super::listen::Listener;
 use super::scratch::Scratch;
 use super::tree;
 use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest, failure, io, nx};
@@ -41,6 +42,8 @@ pub(super) struct Stub<'a> {
     pub(super) profile: &'a Profile,
     /// The profile's filter.
     pub(super) filter: &'a [Insn],
+    /// What marks the start of the command for the filter.
+    pub(super) mark: u32,
     /// Workspace root as the launcher's mounts show it.
     pub(super) root: &'a OwnedFd,
     /// Its scratch directory.
@@ -53,21 +56,22 @@ impl Stub<'_> {
         let socket = self.socket.as_fd();
         let say = |message: &FromStub| wire::send(socket, message, &[], &[]);
         let confined = self.confine();
-        let (ruleset, signals) = match confined {
+        let (ruleset, signals, listener) = match confined {
             Ok(confined) => confined,
             // Nobody to tell when this fails too: the closed socket tells it.
             Err(failure) => return drop(say(&FromStub::Failed(failure))),
         };
-        if say(&FromStub::Ready).is_ok()
-            && let Ok(Some(packet)) = wire::recv::<RunRequest>(socket)
-        {
-            let end = match self.run(packet, &ruleset, &signals, socket) {
+        let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
+        if let Ok(Some(packet)) = asked {
+            let end = match self.run(packet, &ruleset, &signals, listener, socket) {
                 Ok(ended) => FromStub::Ended(ended),
                 Err(failure) => FromStub::Failed(failure),
             };
             self.clean();
             drop(say(&end));
         } else {
+            // Nobody would answer it: with the listener gone a forbidden call fails at once.
+            drop(listener);
             self.clean();
         }
     }
@@ -80,7 +84,7 @@ impl Stub<'_> {
         }
     }
 
-    fn confine(&self) -> Result<(OwnedFd, SignalFd), Failure> {
+    fn confine(&self) -> Result<(OwnedFd, SignalFd, Listener), Failure> {
         nix::unistd::setsid().map_err(nx("setsid"))?;
         nix::sys::prctl::set_child_subreaper(true).map_err(nx("child_subreaper"))?;
         // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
@@ -95,8 +99,8 @@ impl Stub<'_> {
         let scopes = landlock::scopes().map_err(rules)?;
         sys::landlock_restrict_self(&scopes).map_err(io("landlock"))?;
         sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
-        sys::seccomp_install(self.filter).map_err(io("seccomp"))?;
-        Ok((command, signals))
+        let listener = sys::seccomp_install(self.filter).map_err(io("seccomp"))?;
+        Ok((command, signals, Listener::new(listener)))
     }
 
     fn run(
@@ -104,6 +108,7 @@ impl Stub<'_> {
         packet: Packet<RunRequest>,
         ruleset: &OwnedFd,
         signals: &SignalFd,
+        listener: Listener,
         socket: BorrowedFd<'_>,
     ) -> Result<Ended, Failure> {
         let Packet { header: request, blob, fds } = packet;
@@ -130,13 +135,14 @@ impl Stub<'_> {
             cwd: cwd.as_raw_fd(),
             limits: &limits,
             ruleset: ruleset.as_raw_fd(),
+            mark: self.mark.into(),
         })
         .map_err(|e| failure(e.step.as_str(), &Errno::from_raw(e.errno).desc(), e.errno))?;
         drop(stdio); // or the server would never read an end of file
         // A server that is gone is noticed by the poll below.
         drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
         let deadline = started + Duration::from_millis(request.timeout_ms);
-        Ok(supervise(pid, started, deadline, signals, socket))
+        Ok(supervise(pid, started, deadline, signals, listener, socket))
     }
 
     /// Opens the judged directory again through the launcher's mounts and compares it.
@@ -182,6 +188,7 @@ fn supervise(
     started: Instant,
     deadline: Instant,
     signals: &SignalFd,
+    mut listener: Listener,
     socket: BorrowedFd<'_>,
 ) -> Ended {
     let mut end =
@@ -198,24 +205,27 @@ fn supervise(
         let wait = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         let again = std::mem::take(&mut more);
         let wait = if again { PollTimeout::ZERO } else { wait };
-        let mut fds =
-            [PollFd::new(socket, PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let mut fds = [socket, signals.as_fd(), listener.fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         // EINTR and a full timeout both lead back to the checks above.
         if poll(&mut fds, wait).is_err() {
             continue;
         }
-        let [from_server, child] = fds;
-        if child.any() == Some(true) || again {
+        let [from_server, child, told] = fds.map(|fd| fd.any() == Some(true));
+        if told {
+            listener.serve();
+        }
+        if child || again {
             let _: nix::Result<_> = signals.read_signal();
             more = end.reap();
         }
-        if end.ended.is_none() && from_server.any() == Some(true) {
+        if end.ended.is_none() && from_server {
             by = EndedBy::Kill;
             break;
         }
     }
     let wall = started.elapsed();
     let running = u32::from(end.ended.is_none());
+    let (denied, executions, executed) = listener.heard();
     let swept = tree::kill_all(|status| end.count(status));
     let (code, signal) = end.ended.unwrap_or((None, None));
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
@@ -229,6 +239,9 @@ fn supervise(
         user_us: micros(end.user),
         system_us: micros(end.system),
         max_rss: end.max_rss,
+        denied,
+        executions,
+        executed,
     }
 }
 

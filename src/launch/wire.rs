@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::sandbox::profile::Profile;
+use crate::sandbox::syscalls;
 use crate::sys;
 
 /// Largest packet. Above it the kernel's default socket buffer (net.core.wmem_default) refuses.
@@ -180,6 +181,68 @@ pub struct Ended {
     pub system_us: u64,
     /// Largest resident set of one process, in bytes.
     pub max_rss: u64,
+    /// Calls that the filter forbade, the first different ones.
+    pub denied: Vec<DeniedCall>,
+    /// Programs that were started after the command itself, the first ones.
+    pub executions: Vec<Execution>,
+    /// How many there were in all.
+    pub executed: u32,
+}
+
+/// A system call that was forbidden.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeniedCall {
+    /// Its number (x86-64).
+    pub nr: i32,
+    /// How often.
+    pub count: u32,
+    /// Arguments of the first one, as registers.
+    pub args: [u64; 6],
+}
+
+impl DeniedCall {
+    /// Its name, or its number where the table has none.
+    #[must_use]
+    pub fn name(&self) -> String {
+        syscalls::name(self.nr).map_or_else(|| format!("syscall_{}", self.nr), str::to_owned)
+    }
+}
+
+impl Fidelity {
+    /// The word for it in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Observed => "observed",
+            Self::Mismatch => "mismatch",
+        }
+    }
+}
+
+/// A program that was started, or was to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// Process, in the server's namespace.
+    pub pid: i32,
+    /// The path as it was given, shortened.
+    pub path: String,
+    /// The arguments, shortened.
+    pub argv: Vec<String>,
+    /// How far they can be trusted.
+    pub fidelity: Fidelity,
+}
+
+/// How far what was read from the memory of a process can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fidelity {
+    /// The kernel says the same of the process.
+    Confirmed,
+    /// Read before the start; another thread may have changed it since.
+    Observed,
+    /// The kernel says something else: the start failed, or somebody lied.
+    Mismatch,
 }
 
 /// Any later message to a stub, and a closed socket, means: kill.

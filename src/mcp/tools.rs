@@ -62,7 +62,11 @@ fn run(offer: &Offer, kit: &Arc<Kit>) -> Entry {
             "stdout": {"type": "string"},
             "stderr": {"type": "string"},
             "timed-out": {"type": "boolean"},
-            "sandbox": {"type": "object", "properties": {"active": {"type": "boolean"}}},
+            "sandbox": {
+                "type": "object",
+                "properties": {"active": {"type": "boolean"}, "denials": {"type": "array"}},
+                "description": "denials: system calls that were refused"
+            },
             "truncated": {"type": "object", "properties": {"stdout": dropped(), "stderr": dropped()}},
             "invalid-bytes": {
                 "type": "object",

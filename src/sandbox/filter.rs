@@ -7,7 +7,7 @@
 
 use libc::{
     BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET,
-    BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS,
+    BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_USER_NOTIF,
 };
 
 use super::syscalls::{Entry, Rule, Test};
@@ -60,8 +60,22 @@ struct Range {
     rule: Rule,
 }
 
+/// Who answers a call that is forbidden by name (EPERM).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The filter itself.
+    Filter,
+    /// The supervisor, by notification, which also hears of each program that is started. The low
+    /// half of the fourth argument of execve(2), which the kernel ignores, marks the start that it makes itself
+    /// and cannot be told of while it waits in vfork.
+    Supervisor(u32),
+}
+
 /// Compiles `table` (sorted by number, as [`super::syscalls::table`] gives it).
-pub fn compile(table: &[Entry]) -> Result<Vec<Insn>, FilterError> {
+///
+/// # Errors
+/// A number that is none, or a program that is too long.
+pub fn compile(table: &[Entry], answer: Answer) -> Result<Vec<Insn>, FilterError> {
     let mut ranges = vec![Range { start: 0, rule: Rule::Absent }];
     let mut next = 0;
     for entry in table {
@@ -82,7 +96,7 @@ pub fn compile(table: &[Entry]) -> Result<Vec<Insn>, FilterError> {
         insn(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32_BIT),
         ret(SECCOMP_RET_KILL_PROCESS),
     ];
-    program.extend(tree(&ranges)?);
+    program.extend(tree(&ranges, answer)?);
     if program.len() > 4096 {
         return Err(FilterError::TooLong(program.len()));
     }
@@ -98,13 +112,13 @@ fn push(ranges: &mut Vec<Range>, start: u32, rule: Rule) {
     }
 }
 
-fn tree(ranges: &[Range]) -> Result<Vec<Insn>, FilterError> {
+fn tree(ranges: &[Range], answer: Answer) -> Result<Vec<Insn>, FilterError> {
     let (left, right) = ranges.split_at(ranges.len() / 2);
     let (Some(first), false) = (right.first(), left.is_empty()) else {
-        return ranges.first().map_or(Ok(vec![ret(errno(ERRNO_ENOSYS))]), |range| leaf(range.rule));
+        return ranges.first().map_or(Ok(vec![ret(errno(ERRNO_ENOSYS))]), |range| leaf(range.rule, answer));
     };
-    let left = tree(left)?;
-    let right = tree(right)?;
+    let left = tree(left, answer)?;
+    let right = tree(right, answer)?;
     let mut out = Vec::with_capacity(left.len() + right.len() + 2);
     match u8::try_from(left.len()) {
         Ok(far) => out.push(insn(BPF_JMP | BPF_JGE | BPF_K, far, 0, first.start)),
@@ -120,21 +134,50 @@ fn tree(ranges: &[Range]) -> Result<Vec<Insn>, FilterError> {
 }
 
 /// The instructions that decide one rule; the number is no longer needed in the accumulator.
-fn leaf(rule: Rule) -> Result<Vec<Insn>, FilterError> {
+fn leaf(rule: Rule, answer: Answer) -> Result<Vec<Insn>, FilterError> {
+    let forbidden = match answer {
+        Answer::Filter => errno(ERRNO_EPERM),
+        Answer::Supervisor(_) => SECCOMP_RET_USER_NOTIF,
+    };
     Ok(match rule {
         Rule::Allow => vec![ret(SECCOMP_RET_ALLOW)],
-        Rule::Deny => vec![ret(errno(ERRNO_EPERM))],
+        Rule::Deny => vec![ret(forbidden)],
         Rule::Absent => vec![ret(errno(ERRNO_ENOSYS))],
         Rule::When(tests, code) => {
-            let fail = ret(errno(u32::from(code)));
-            let mut out = Vec::new();
-            for test in tests {
-                condition(&mut out, *test, fail)?;
-            }
+            let code = u32::from(code);
+            let fail = if code == ERRNO_EPERM { forbidden } else { errno(code) };
+            let mut out = conditions(tests, ret(fail))?;
             out.push(ret(SECCOMP_RET_ALLOW));
             out
         }
+        Rule::Execute => match answer {
+            Answer::Filter => vec![ret(SECCOMP_RET_ALLOW)],
+            Answer::Supervisor(mark) => vec![
+                load(low(3)),
+                insn(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, mark),
+                ret(SECCOMP_RET_USER_NOTIF),
+                ret(SECCOMP_RET_ALLOW),
+            ],
+        },
+        Rule::ExecuteWhen(tests) => {
+            // Not told of: the supervisor would take it for a start.
+            let mut out = conditions(tests, ret(errno(ERRNO_EPERM)))?;
+            out.push(match answer {
+                Answer::Filter => ret(SECCOMP_RET_ALLOW),
+                Answer::Supervisor(_) => ret(SECCOMP_RET_USER_NOTIF),
+            });
+            out
+        }
     })
+}
+
+/// Falls through when every test holds, returns `fail` otherwise.
+fn conditions(tests: &[Test], fail: Insn) -> Result<Vec<Insn>, FilterError> {
+    let mut out = Vec::new();
+    for test in tests {
+        condition(&mut out, *test, fail)?;
+    }
+    Ok(out)
 }
 
 /// Falls through when the test holds, returns `fail` otherwise.

@@ -53,6 +53,14 @@ fn expected(table: &[Entry], nr: u32, args: [u64; 6]) -> u32 {
         None | Some(Rule::Absent) => errno(ERRNO_ENOSYS),
         Some(Rule::Allow) => SECCOMP_RET_ALLOW,
         Some(Rule::Deny) => errno(ERRNO_EPERM),
+        Some(Rule::Execute) => SECCOMP_RET_ALLOW,
+        Some(Rule::ExecuteWhen(tests)) => {
+            if tests.iter().all(holds) {
+                SECCOMP_RET_ALLOW
+            } else {
+                errno(ERRNO_EPERM)
+            }
+        }
         Some(Rule::When(tests, code)) => {
             if tests.iter().all(holds) {
                 SECCOMP_RET_ALLOW
@@ -73,7 +81,7 @@ const ALL: [Switches; 4] = [
 /// Argument vectors that reach both sides of each condition.
 fn samples(rule: Rule) -> Vec<[u64; 6]> {
     let mut out = vec![[0; 6], [u64::MAX; 6], [1 << 32; 6], [0xFFFF_FFFF_0000_0001; 6]];
-    if let Rule::When(tests, _) = rule {
+    if let Rule::When(tests, _) | Rule::ExecuteWhen(tests) = rule {
         // The product of each argument's interesting values: one test per argument at a time.
         let mut vectors = vec![[0u64; 6]];
         for test in tests {
@@ -107,7 +115,7 @@ fn samples(rule: Rule) -> Vec<[u64; 6]> {
 fn tree_gives_the_verdict_of_the_table_for_each_number_and_argument() {
     for switches in ALL {
         let table = syscalls::table(switches);
-        let program = compile(&table).unwrap();
+        let program = compile(&table, Answer::Filter).unwrap();
         for nr in 0..700 {
             let rule = table.iter().find(|e| e.nr == i64::from(nr)).map_or(Rule::Absent, |e| e.rule);
             for args in samples(rule) {
@@ -120,7 +128,7 @@ fn tree_gives_the_verdict_of_the_table_for_each_number_and_argument() {
 
 #[test]
 fn e058_other_architectures_and_x32_numbers_kill() {
-    let program = compile(&syscalls::table(Switches::default())).unwrap();
+    let program = compile(&syscalls::table(Switches::default()), Answer::Filter).unwrap();
     for arch in [0x4000_0003, 0, 0xC000_00B7] {
         assert_eq!(interpret(&program, arch, 1, [0; 6]).0, SECCOMP_RET_KILL_PROCESS, "arch {arch:x}");
     }
@@ -143,7 +151,8 @@ fn parity_with_seccompiler_on_the_allow_set() {
             match entry.rule {
                 Rule::Allow => drop(rules.insert(entry.nr, vec![])),
                 Rule::Deny | Rule::Absent => {}
-                Rule::When(tests, _) => {
+                Rule::Execute => drop(rules.insert(entry.nr, vec![])),
+                Rule::When(tests, _) | Rule::ExecuteWhen(tests) => {
                     // Disjunctions become one rule each: the product over all tests.
                     let mut products: Vec<Vec<SeccompCondition>> = vec![vec![]];
                     for test in tests {
@@ -190,7 +199,7 @@ fn parity_with_seccompiler_on_the_allow_set() {
         .unwrap();
         let theirs: Vec<Insn> =
             theirs.iter().map(|i| Insn { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect();
-        let ours = compile(&table).unwrap();
+        let ours = compile(&table, Answer::Filter).unwrap();
         for nr in 0..600 {
             let rule = table.iter().find(|e| e.nr == i64::from(nr)).map_or(Rule::Absent, |e| e.rule);
             for args in samples(rule) {
@@ -205,7 +214,7 @@ fn parity_with_seccompiler_on_the_allow_set() {
 fn filter_stays_within_its_budget() {
     for switches in ALL {
         let table = syscalls::table(switches);
-        let program = compile(&table).unwrap();
+        let program = compile(&table, Answer::Supervisor(u32::MAX)).unwrap();
         assert!(program.len() <= 400, "{} instructions in all", program.len());
         let longest = (0..700)
             .flat_map(|nr| {
@@ -221,8 +230,39 @@ fn filter_stays_within_its_budget() {
 #[test]
 fn e069_unknown_numbers_are_absent() {
     let table = syscalls::table(Switches::default());
-    let program = compile(&table).unwrap();
+    let program = compile(&table, Answer::Filter).unwrap();
     for nr in 463..600 {
         assert_eq!(interpret(&program, ARCH_X86_64, nr, [0; 6]).0, errno(ERRNO_ENOSYS), "nr {nr}");
+    }
+}
+
+#[test]
+fn a_supervisor_hears_of_what_is_forbidden_and_of_each_start_but_its_own() {
+    const MARK: u32 = 0x89AB_CDEF;
+    let told = SECCOMP_RET_USER_NOTIF;
+    for switches in ALL {
+        let table = syscalls::table(switches);
+        let quiet = compile(&table, Answer::Filter).unwrap();
+        let telling = compile(&table, Answer::Supervisor(MARK)).unwrap();
+        for nr in 0..600 {
+            let rule = table.iter().find(|e| e.nr == i64::from(nr)).map_or(Rule::Absent, |e| e.rule);
+            for args in samples(rule) {
+                let verdict = |p: &[Insn]| interpret(p, ARCH_X86_64, nr, args).0;
+                let expected = match verdict(&quiet) {
+                    SECCOMP_RET_ALLOW if matches!(rule, Rule::Execute | Rule::ExecuteWhen(_)) => told,
+                    code if code == errno(ERRNO_EPERM)
+                        && !matches!(rule, Rule::Execute | Rule::ExecuteWhen(_)) =>
+                    {
+                        told
+                    }
+                    code => code,
+                };
+                assert_eq!(verdict(&telling), expected, "{switches:?} nr {nr} args {args:x?}");
+            }
+        }
+        for (mark, expected) in [(MARK, SECCOMP_RET_ALLOW), (MARK ^ 1, told), (0, told)] {
+            let args = [1, 2, 3, u64::from(mark) | 7 << 32, 0, 0];
+            assert_eq!(interpret(&telling, ARCH_X86_64, libc::SYS_execve as u32, args).0, expected);
+        }
     }
 }

@@ -18,6 +18,10 @@ pub enum Rule {
     Absent,
     /// Allowed when every condition holds, else answered with this errno.
     When(&'static [Test], u16),
+    /// Starts a program: allowed, and told to the supervisor unless it made the call itself.
+    Execute,
+    /// The same when every condition holds, else EPERM; never made by the supervisor.
+    ExecuteWhen(&'static [Test]),
 }
 
 /// One condition on an argument. All but [`Test::Null`] look at the low 32 bits only: the kernel
@@ -76,6 +80,9 @@ pub const IOCTLS: &[u32] = &[
     0x4020_940D, // FICLONERANGE
     0x8008_6601, // FS_IOC_GETFLAGS
     0xC020_660B, // FS_IOC_FIEMAP
+    // For the supervisor, which lives under this filter, too; commands never hold such a descriptor.
+    0xC050_2100, // SECCOMP_IOCTL_NOTIF_RECV
+    0xC018_2101, // SECCOMP_IOCTL_NOTIF_SEND
 ];
 
 /// `prctl` operations that only describe or further restrict the caller.
@@ -107,7 +114,7 @@ pub const ALLOWED: &[Entry] = calls! { Rule::Allow;
     SYS_preadv2 SYS_pwritev2 SYS_access SYS_pipe SYS_pipe2 SYS_select SYS_pselect6 SYS_ppoll SYS_sched_yield
     SYS_mremap SYS_msync SYS_mincore SYS_madvise SYS_dup SYS_dup2 SYS_dup3 SYS_pause SYS_nanosleep SYS_getitimer
     SYS_setitimer SYS_alarm SYS_getpid SYS_sendfile SYS_recvfrom SYS_recvmsg SYS_recvmmsg
-    SYS_shutdown SYS_getsockname SYS_getpeername SYS_getsockopt SYS_setsockopt SYS_fork SYS_vfork SYS_execve
+    SYS_shutdown SYS_getsockname SYS_getpeername SYS_getsockopt SYS_setsockopt SYS_fork SYS_vfork
     SYS_exit SYS_exit_group SYS_wait4 SYS_waitid SYS_kill SYS_tkill SYS_tgkill SYS_rt_tgsigqueueinfo SYS_uname
     SYS_flock SYS_fsync SYS_fdatasync SYS_truncate SYS_ftruncate SYS_getdents SYS_getdents64 SYS_getcwd
     SYS_chdir SYS_fchdir SYS_rename SYS_renameat SYS_renameat2 SYS_mkdir SYS_mkdirat SYS_rmdir SYS_creat SYS_link
@@ -171,12 +178,14 @@ pub const CONDITIONAL: &[Entry] = table! {
     // SCHED_OTHER, SCHED_BATCH, SCHED_IDLE: never a real-time class.
     sched_setscheduler = c::SYS_sched_setscheduler => Rule::When(
         &[Test::OneOf(0, &[0]), Test::OneOf(1, &[0, 3, 5])], 1),
-    // The class lies in memory; without RLIMIT_RTPRIO and capabilities the kernel refuses real-time.
-    sched_setattr = c::SYS_sched_setattr => Rule::When(&[Test::OneOf(0, &[0])], 1),
+    // The class lies in memory, where no filter can look.
+    sched_setattr = c::SYS_sched_setattr => Rule::Deny,
     setpriority = c::SYS_setpriority => Rule::When(&[Test::OneOf(0, &[0]), Test::OneOf(1, &[0])], 1),
-    get_robust_list = c::SYS_get_robust_list => Rule::When(&[Test::OneOf(0, &[0])], 1),
+    // Of other processes, for debuggers.
+    get_robust_list = c::SYS_get_robust_list => Rule::Deny,
     // Executing a descriptor: the other half of the memfd route.
-    execveat = c::SYS_execveat => Rule::When(&[Test::NoBits(4, 0x1000)], 1),
+    execveat = c::SYS_execveat => Rule::ExecuteWhen(&[Test::NoBits(4, 0x1000)]),
+    execve = c::SYS_execve => Rule::Execute,
 };
 
 /// Changes of owner, mode, times and attributes: Landlock does not see them. A read-only profile
@@ -248,6 +257,14 @@ pub const TCP: &[Entry] = table! {
         &[Test::OneOf(0, &[2, 10]), Test::Masked(1, 0xF, &[1]), Test::OneOf(2, &[0, 6])], 1),
     connect = c::SYS_connect => Rule::Allow,
 };
+
+/// Name of a call that a filter may tell of, in any profile.
+#[must_use]
+pub fn name(nr: i32) -> Option<&'static str> {
+    let parts = [CONDITIONAL, METADATA_READ_ONLY, DENIED, DENIED_OLD];
+    let entry = parts.into_iter().flatten().find(|entry| entry.nr == i64::from(nr))?;
+    Some(entry.name.strip_prefix("SYS_").unwrap_or(entry.name))
+}
 
 /// The switches of one profile that change its filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

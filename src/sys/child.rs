@@ -38,6 +38,8 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) limits: &'a [Limit],
     /// Landlock ruleset of the command.
     pub(crate) ruleset: RawFd,
+    /// Fourth argument of execve(2), which the kernel ignores: tells the filter that this start is ours.
+    pub(crate) mark: u64,
 }
 
 /// The steps of the child, in order.
@@ -103,6 +105,7 @@ struct Shared<'a> {
     cwd: RawFd,
     limits: &'a [Limit],
     ruleset: RawFd,
+    mark: u64,
     mask: libc::sigset_t,
     /// Index into [`STEPS`] plus one; 0 while nothing failed.
     failed: AtomicUsize,
@@ -147,6 +150,7 @@ pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
         cwd: plan.cwd,
         limits: plan.limits,
         ruleset: plan.ruleset,
+        mark: plan.mark,
         mask,
         failed: AtomicUsize::new(0),
         errno: AtomicI32::new(0),
@@ -229,6 +233,9 @@ unsafe fn steps(s: &Shared<'_>) -> Step {
         return Step::SignalMask;
     }
     // SAFETY: NUL-terminated path and null-terminated pointer arrays, all alive.
-    unsafe { libc::execve(s.program.as_ptr(), s.argv.as_ptr(), s.env.as_ptr()) };
+    // execve(2) has three arguments; the filter looks at the fourth (`sandbox::filter::Answer`).
+    unsafe {
+        libc::syscall(libc::SYS_execve, s.program.as_ptr(), s.argv.as_ptr(), s.env.as_ptr(), s.mark);
+    }
     Step::Execve
 }

@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use nix::unistd::Pid;
 
-use crate::sandbox::filter::Insn;
-
 /// Turns the -1/errno convention of `libc` into a value.
-fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+pub(super) fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -33,18 +31,6 @@ pub(crate) fn landlock_abi() -> io::Result<u32> {
 pub(crate) fn landlock_restrict_self(ruleset: &OwnedFd) -> io::Result<()> {
     // SAFETY: the descriptor is open for the duration of the call; flags are 0.
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) }).map(drop)
-}
-
-/// Installs `program` on this thread and all that it starts (seccomp(2), `SECCOMP_SET_MODE_FILTER`).
-///
-/// # Errors
-/// EINVAL for a malformed program, EACCES without no-new-privs.
-pub(crate) fn seccomp_install(program: &[Insn]) -> io::Result<()> {
-    let len = u16::try_from(program.len()).map_err(io::Error::other)?;
-    let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: `prog` points to `len` instructions that outlive the call; the kernel only reads them.
-    check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const prog) })
-        .map(drop)
 }
 
 /// Marks every descriptor from `first` on close-on-exec, or closes them (close_range(2)).

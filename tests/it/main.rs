@@ -30,4 +30,5 @@ mod probe_gate;
 mod rules;
 mod scan;
 mod support;
+mod told;
 mod verdict;

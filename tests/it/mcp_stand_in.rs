@@ -94,6 +94,7 @@ fn report(stdout: &str) -> Report {
         duration: Duration::ZERO,
         killed: 0,
         left: 0,
+        denied: Vec::new(),
         fault: None,
         timeout: Duration::from_secs(30),
         timeout_clamped: false,
