@@ -18,6 +18,7 @@ use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared}
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
+use crate::sandbox::own;
 use crate::sandbox::profile::{Profile, ProfileError};
 use crate::sandbox::rlimits;
 
@@ -108,6 +109,9 @@ pub enum StartError {
     /// The policy as a whole.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The server's own walls.
+    #[error(transparent)]
+    Own(#[from] own::OwnError),
     /// The launcher or a requirement of the sandbox.
     #[error("sandbox: {0}")]
     Launch(#[from] LaunchError),
@@ -134,8 +138,24 @@ impl Appliance {
     /// # Errors
     /// A requirement that does not hold, a sink that takes no records.
     pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::launch(config, false)
+    }
+
+    /// The same for a process that does nothing else: once the launcher is up, the process confines itself
+    /// for good. It starts no program, reaches no port and writes nothing but its audit log.
+    ///
+    /// # Errors
+    /// As [`Appliance::start`], or a step of the confinement.
+    pub fn start_confined(config: Config) -> Result<Self, StartError> {
+        Self::launch(config, true)
+    }
+
+    fn launch(config: Config, confined: bool) -> Result<Self, StartError> {
         let config = Arc::new(config);
         let launcher = crate::launch::start(&config)?;
+        if confined {
+            own::confine(&Audit::directories(&config.audit)?)?;
+        }
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
         let places = Semaphore::new(config.limits.jobs);

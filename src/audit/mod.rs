@@ -132,6 +132,18 @@ impl Drop for Handle {
 }
 
 impl Audit {
+    /// The directories that the sinks of `config` write in, made if they are not there.
+    ///
+    /// # Errors
+    /// When one cannot be made.
+    pub fn directories(config: &AuditConfig) -> Result<Vec<PathBuf>, AuditError> {
+        let files = config.sinks.iter().filter_map(|sink| match sink {
+            Sink::File(path) => Some(path),
+            Sink::Stderr => None,
+        });
+        files.map(|path| store::directory(path)).collect()
+    }
+
     /// Opens the sinks of `config`, repairs what a crash left behind and starts the writer.
     ///
     /// # Errors

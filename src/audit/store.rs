@@ -72,15 +72,19 @@ pub(super) struct FileStore {
     announced: bool,
 }
 
+/// The directory of a log, made if it is not there.
+pub(super) fn directory(path: &Path) -> Result<PathBuf, AuditError> {
+    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(PathBuf::from("."));
+    };
+    let created = DirBuilder::new().recursive(true).mode(0o750).create(parent);
+    created.map_err(|source| fail("creation of the directory", path, source))?;
+    Ok(parent.to_owned())
+}
+
 impl FileStore {
     pub(super) fn open(path: &Path, instance: &str) -> Result<Self, AuditError> {
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o750)
-                .create(parent)
-                .map_err(|source| fail("creation of the directory", path, source))?;
-        }
+        directory(path)?;
         let file = open_file(path).map_err(|source| fail("open", path, source))?;
         let instances = Instances::open(&beside(path), instance)
             .map_err(|e| fail("open of the instance list", path, e))?;

@@ -52,7 +52,7 @@ pub fn run(args: Args) -> ExitCode {
         tracing::warn!("{warning}");
     }
     // Before the runtime: the launcher is started from a single thread.
-    let appliance = match Appliance::start(config) {
+    let appliance = match Appliance::start_confined(config) {
         Ok(appliance) => Arc::new(appliance),
         Err(error) => return failed(&error.to_string()),
     };

@@ -87,7 +87,10 @@ pub fn compile(table: &[Entry], answer: Answer) -> Result<Vec<Insn>, FilterError
         next = nr + 1;
     }
     push(&mut ranges, next, Rule::Absent);
+    finish(&ranges, answer)
+}
 
+fn finish(ranges: &[Range], answer: Answer) -> Result<Vec<Insn>, FilterError> {
     let mut program = vec![
         load(4),
         insn(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCH_X86_64),
@@ -96,11 +99,27 @@ pub fn compile(table: &[Entry], answer: Answer) -> Result<Vec<Insn>, FilterError
         insn(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32_BIT),
         ret(SECCOMP_RET_KILL_PROCESS),
     ];
-    program.extend(tree(&ranges, answer)?);
+    program.extend(tree(ranges, answer)?);
     if program.len() > 4096 {
         return Err(FilterError::TooLong(program.len()));
     }
     Ok(program)
+}
+
+/// The opposite for a process of our own: these numbers are forbidden, everything else is allowed.
+///
+/// # Errors
+/// A program that is too long.
+pub fn compile_denying(denied: &[i64]) -> Result<Vec<Insn>, FilterError> {
+    let mut sorted = denied.to_vec();
+    sorted.sort_unstable();
+    let mut ranges = vec![Range { start: 0, rule: Rule::Allow }];
+    for nr in sorted {
+        let nr = u32::try_from(nr).map_err(|_| FilterError::BadNumber("a call of the server"))?;
+        push(&mut ranges, nr, Rule::Deny);
+        ranges.push(Range { start: nr.saturating_add(1), rule: Rule::Allow });
+    }
+    finish(&ranges, Answer::Filter)
 }
 
 /// Adds a range, or nothing when the one before has the same rule.

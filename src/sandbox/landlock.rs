@@ -36,11 +36,11 @@ pub enum RulesetError {
     NotAvailable,
 }
 
-fn hard() -> Ruleset {
+pub(super) fn hard() -> Ruleset {
     Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
 }
 
-fn finish(
+pub(super) fn finish(
     profile: &str,
     created: Result<RulesetCreated, landlock::RulesetError>,
 ) -> Result<OwnedFd, RulesetError> {

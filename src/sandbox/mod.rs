@@ -5,6 +5,7 @@ pub mod elf;
 pub mod filter;
 pub mod identity;
 pub mod landlock;
+pub mod own;
 pub mod profile;
 pub mod rlimits;
 pub mod syscalls;

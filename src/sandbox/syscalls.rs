@@ -258,6 +258,24 @@ pub const TCP: &[Entry] = table! {
     connect = c::SYS_connect => Rule::Allow,
 };
 
+/// Numbers of the calls that the server never makes once its launcher is up: programs, other processes,
+/// namespaces, mounts, the kernel, keys. Everything else is allowed; Landlock holds files and ports.
+#[must_use]
+pub fn server_denied() -> Vec<i64> {
+    // What the runtime needs to accept connections, and a filter further in.
+    const NEEDED: &[i64] = &[
+        c::SYS_socket,
+        c::SYS_connect,
+        c::SYS_bind,
+        c::SYS_listen,
+        c::SYS_accept,
+        c::SYS_accept4,
+        c::SYS_seccomp,
+    ];
+    let calls = DENIED.iter().map(|entry| entry.nr).filter(|nr| !NEEDED.contains(nr));
+    calls.chain([c::SYS_execve, c::SYS_execveat]).collect()
+}
+
 /// Name of a call that a filter may tell of, in any profile.
 #[must_use]
 pub fn name(nr: i32) -> Option<&'static str> {

@@ -19,4 +19,4 @@ pub(crate) use kernel::{
     WaitStatus, attach_tree, clone_tree, close_from, fork, landlock_abi, landlock_restrict_self, mount_attrs,
     reset_signals, restrict_memory_execution, survive_file_size_limit, wait_any,
 };
-pub(crate) use seccomp::{Told, seccomp_answer, seccomp_install, seccomp_told};
+pub(crate) use seccomp::{Told, seccomp_answer, seccomp_filter, seccomp_install, seccomp_told};

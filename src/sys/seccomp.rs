@@ -31,6 +31,18 @@ pub(crate) fn seccomp_install(program: &[Insn]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Installs `program` on this thread and all that it starts; nobody is told of anything.
+///
+/// # Errors
+/// EINVAL for a malformed program, EACCES without no-new-privs.
+pub(crate) fn seccomp_filter(program: &[Insn]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(io::Error::other)?;
+    let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `prog` points to `len` instructions that outlive the call; the kernel only reads them.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const prog) })
+        .map(drop)
+}
+
 /// A call that waits for an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Told {

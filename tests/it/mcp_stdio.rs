@@ -260,3 +260,24 @@ fn the_official_python_client_is_served() {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.trim_end().ends_with("checks passed"), "{out}\n{err}");
 }
+
+#[test]
+fn the_server_lives_behind_walls_of_its_own() {
+    let mut server = Server::opened();
+    // Every thread is there once a command has run.
+    let reply = server.ask("tools/call", json!({"name": "sh_run", "arguments": {"command": "true"}}));
+    assert_eq!(reply["result"]["structuredContent"]["exit"], 0, "{reply}");
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    let mut threads = 0;
+    for task in tasks {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        for line in ["NoNewPrivs:\t1", "Seccomp:\t2"] {
+            assert!(status.contains(line), "{status}");
+        }
+        threads += 1;
+    }
+    assert!(threads > 1, "{threads}");
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().collect::<Vec<_>>()[4..6], ["0", "0"], "{core}");
+}
