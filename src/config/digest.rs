@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Command, Config, OnFailure, RunUser, Sink};
+use super::{ArgumentPattern, ArgumentRules, Command, Config, OnFailure, RunUser, Sink};
 
 /// `sha256:` and 64 hex digits.
 pub(super) fn of(config: &Config) -> String {
@@ -64,6 +64,7 @@ fn command(command: &Command) -> Value {
         "program": program.map(|program| [program.path.display().to_string(), program.real.display().to_string()]),
         "subcommands": command.subcommands.as_ref().map(sorted),
         "deny_options": sorted(&command.deny_options),
+        "argument_rules": argument_rules(&command.argument_rules),
         "execute": sorted(command.execute.iter().map(|path| path.display())),
         "read": sorted(command.read.iter().map(|path| path.display())),
         "known_only": command.known_only,
@@ -71,6 +72,18 @@ fn command(command: &Command) -> Value {
         "interpreter": command.interpreter,
         "environment": command.environment,
     })
+}
+
+fn argument_rules(rules: &ArgumentRules) -> Value {
+    let patterns = |list: &[ArgumentPattern]| {
+        list.iter().map(|own| json!([format!("{:?}", own.subject), own.pattern.as_str()])).collect::<Vec<_>>()
+    };
+    json!([
+        rules.allow_options.as_ref().map(sorted),
+        patterns(&rules.deny),
+        patterns(&rules.allow),
+        rules.max_args,
+    ])
 }
 
 fn sorted<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<String> {

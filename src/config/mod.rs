@@ -7,6 +7,7 @@
 //! `load.rs` is the door: [`Config::load`], [`Config::builtin`]. `keys.rs` is the table of keys,
 //! `read.rs` checks a text against it, `sections.rs` and `commands.rs` give it meaning.
 
+mod argument_rules;
 mod builtin;
 mod commands;
 mod digest;
@@ -22,6 +23,7 @@ mod sections;
 mod values;
 pub mod workspace;
 
+pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
 pub use error::{ConfigError, Place, Problem};
 pub use load::LoadOptions;
 pub use values::Requirement;
@@ -183,6 +185,8 @@ pub struct Command {
     pub subcommands: Option<Vec<String>>,
     /// Options refused wherever they stand before `--`.
     pub deny_options: Vec<String>,
+    /// What else its arguments must be.
+    pub argument_rules: ArgumentRules,
     /// Further files or directories that may be executed (helpers).
     pub execute: Vec<PathBuf>,
     /// Further files or directories that may be read.
@@ -210,6 +214,7 @@ impl Command {
             program,
             subcommands: None,
             deny_options: Vec::new(),
+            argument_rules: ArgumentRules::default(),
             execute: Vec::new(),
             read: Vec::new(),
             known_only: false,

@@ -51,9 +51,7 @@ impl AllowList {
             let refused = if command.interpreter { None } else { refusal(&command, denied) };
             let grammars = Grammars::of(command.name.as_bytes(), command.program.as_deref())
                 .map_err(PolicyError::Grammar)?;
-            if command.known_only && grammars.is_empty() {
-                return Err(PolicyError::NoGrammar(command.name.clone()));
-            }
+            grammars.fit(&command)?;
             entries.insert(command.name.clone().into_bytes(), Entry { command, refused, grammars });
         }
         let patterns = patterns.iter().map(whole).collect::<Result<Vec<_>, _>>()?;

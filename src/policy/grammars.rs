@@ -13,7 +13,7 @@ use super::grammar::{self, Finding, Grammar, Operator};
 use super::names::base_name;
 use super::paths::View;
 use super::words::quoted;
-use super::{Denial, Reason, RuleKind, arguments};
+use super::{Denial, PolicyError, Reason, RuleKind, arguments, plain};
 use crate::config::Command;
 use crate::config::program::Program;
 
@@ -53,6 +53,33 @@ impl Grammars {
         self.found.iter().all(Option::is_none)
     }
 
+    /// Whether the policy file's rules of `command` fit what is known of the program.
+    ///
+    /// # Errors
+    /// The rule that does not.
+    pub(super) fn fit(&self, command: &Command) -> Result<(), PolicyError> {
+        let rules = &command.argument_rules;
+        let name = || command.name.clone();
+        if self.is_empty() {
+            if command.known_only {
+                return Err(PolicyError::NoGrammar(name()));
+            }
+            if let Some(option) = rules.valued_option() {
+                return Err(PolicyError::NoGrammarForValue { command: name(), option: option.to_owned() });
+            }
+        }
+        let allowed = rules.allow_options.as_deref().unwrap_or(&[]);
+        for grammar in self.found.iter().flatten() {
+            if let Some((allowed, denied)) =
+                grammar.same_option(command.subcommands.as_deref(), allowed, &command.deny_options)
+            {
+                let (allowed, denied) = (allowed.to_owned(), denied.to_owned());
+                return Err(PolicyError::OptionTwice { command: name(), allowed, denied });
+            }
+        }
+        Ok(())
+    }
+
     /// Judges the arguments. Answers where in them a command of its own begins, if one does.
     pub(super) fn check(
         &self,
@@ -60,19 +87,27 @@ impl Grammars {
         arguments: &[&[u8]],
         view: Option<View<'_>>,
     ) -> Result<Option<usize>, Denial> {
+        plain::check_count(command, arguments)?;
         if self.is_empty() {
-            return arguments::check(command, arguments, view).map(|()| None);
+            arguments::check(command, arguments, view)?;
+            return plain::check(command, arguments).map(|()| None);
         }
         let operator = Operator {
             subcommands: command.subcommands.as_deref(),
             deny_options: &command.deny_options,
             known_only: command.known_only,
             view,
+            rules: (!command.argument_rules.is_empty()).then_some(&command.argument_rules),
         };
         let mut nested = None;
         for grammar in self.found.iter().flatten() {
             if !grammar.has_subcommands() {
                 arguments::check_subcommands(command, arguments)?;
+            }
+            // To such a grammar every element is an operand, to the operator perhaps not.
+            if grammar.is_plain() {
+                arguments::check(command, arguments, None)?;
+                plain::check_options(command, arguments)?;
             }
             let judged = grammar
                 .judge(arguments, &operator)
@@ -88,7 +123,11 @@ pub(super) fn notes<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String>
     let (mut bare, mut delegated) = (BTreeSet::new(), BTreeSet::new());
     for Entry { command, grammars, .. } in entries.filter(|entry| !entry.command.interpreter) {
         let name = command.name.as_str();
-        if grammars.is_empty() && command.subcommands.is_none() && command.deny_options.is_empty() {
+        if grammars.is_empty()
+            && command.subcommands.is_none()
+            && command.deny_options.is_empty()
+            && command.argument_rules.is_empty()
+        {
             bare.insert(name);
         }
         if grammars.found.iter().flatten().any(|grammar| grammar.delegated().is_some()) {

@@ -14,6 +14,7 @@ mod grammars;
 mod judge;
 mod names;
 pub mod paths;
+mod plain;
 #[cfg(test)]
 pub(crate) mod testing;
 mod words;
@@ -84,6 +85,28 @@ pub enum PolicyError {
         "command.{0}.arguments: \"known\" needs an option grammar, and this program has none; remove the key, or narrow the command with subcommands and deny_options (policy/RULES.md lists the programs with a grammar)"
     )]
     NoGrammar(String),
+    /// A pattern is about the value of an option, and nobody has written the program's options down.
+    #[error(
+        "command.{command}: a pattern for the value of '{option}' needs an option grammar, and this program has none; write one into the directory of `programs`, or give the pattern a position"
+    )]
+    NoGrammarForValue {
+        /// Name of the command.
+        command: String,
+        /// The option.
+        option: String,
+    },
+    /// An option is both allowed and refused.
+    #[error(
+        "command.{command}: '{allowed}' of allow_options and '{denied}' of deny_options are the same option; keep one of them"
+    )]
+    OptionTwice {
+        /// Name of the command.
+        command: String,
+        /// As allowed.
+        allowed: String,
+        /// As refused.
+        denied: String,
+    },
     /// A fixed environment value holds a NUL byte.
     #[error("environment value of '{0}' holds a NUL byte; remove it")]
     EnvironmentNul(String),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::compile;
+use super::dialect::Dialect;
 use super::event::Finding;
 use super::model::{Node, Rule};
 use super::rules::{self, Judged, Operator};
@@ -120,15 +121,44 @@ impl Grammar {
     /// not know.
     #[must_use]
     pub fn strict(&self) -> BTreeSet<&str> {
-        let mut found = BTreeSet::new();
-        let mut nodes = vec![&self.root];
-        while let Some(node) = nodes.pop() {
-            if node.deny_unknown || node.deny_unknown_short {
-                found.insert(node.id.as_str());
+        let strict = |node: &&Node| node.deny_unknown || node.deny_unknown_short;
+        self.nodes(None).into_iter().filter(strict).map(|node| node.id.as_str()).collect()
+    }
+
+    /// Whether every element is an operand.
+    pub(in crate::policy) fn is_plain(&self) -> bool {
+        self.root.dialects.iter().all(|dialect| *dialect == Dialect::Plain)
+    }
+
+    /// Names of the two lists that are one option here, or in one of these subcommands.
+    pub(in crate::policy) fn same_option<'n>(
+        &self,
+        subcommands: Option<&[String]>,
+        ones: &'n [String],
+        others: &'n [String],
+    ) -> Option<(&'n str, &'n str)> {
+        for node in self.nodes(subcommands) {
+            for option in node.table.options() {
+                let named = |names: &'n [String]| names.iter().find(|name| option.is_named(name));
+                if let Some((one, other)) = named(ones).zip(named(others)) {
+                    return Some((one, other));
+                }
             }
-            nodes.extend(
-                node.also.iter().chain(node.children.values()).chain(&node.any_child).map(|node| &**node),
-            );
+        }
+        None
+    }
+
+    /// The program, its other grammars and its subcommands, perhaps of these names only.
+    fn nodes(&self, subcommands: Option<&[String]>) -> Vec<&Node> {
+        let chosen =
+            |name: &[u8]| subcommands.is_none_or(|names| names.iter().any(|own| own.as_bytes() == name));
+        let mut found = vec![&self.root];
+        let mut at = 0;
+        while let Some(node) = found.get(at).copied() {
+            let children = node.children.iter().filter(|(name, _)| at > 0 || chosen(name));
+            let below = node.also.iter().chain(children.map(|(_, child)| child)).chain(&node.any_child);
+            found.extend(below.map(|node| &**node));
+            at = at.saturating_add(1);
         }
         found
     }

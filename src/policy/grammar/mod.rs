@@ -16,6 +16,7 @@ mod gnu;
 mod keyvalue;
 mod library;
 mod model;
+mod operator;
 mod perl;
 mod plain;
 mod rules;
@@ -27,6 +28,7 @@ mod text;
 
 pub use event::Finding;
 pub use library::{Example, Grammar, RuleText};
+pub(in crate::policy) use operator::{Refused, denied, refused};
 pub use rules::{Judged, Operator};
 pub use shipped::{find as program, names, programs};
 

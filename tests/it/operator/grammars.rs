@@ -1,0 +1,1 @@
+//! Grammars of the operator, and presets.
