@@ -52,6 +52,9 @@ fn canonical(config: &Config) -> Value {
         "patterns": sorted(config.allow_patterns.iter().map(|pattern| pattern.as_str())),
         "any": config.allow_any,
         "argument_rules": config.argument_rules,
+        "grammars": config.grammars.iter().map(|file| (
+            file.path.file_name().map(|name| name.to_string_lossy()), file.text.as_str(),
+        )).collect::<Vec<_>>(),
         "toolkits": config.toolkits.iter().map(toolkit).collect::<Vec<_>>(),
     })
 }

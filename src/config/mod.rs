@@ -13,6 +13,7 @@ mod commands;
 mod digest;
 mod error;
 pub mod examples;
+mod grammar_files;
 pub(crate) mod hooks;
 pub mod keys;
 mod lint;
@@ -25,6 +26,7 @@ pub mod workspace;
 
 pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
 pub use error::{ConfigError, Place, Problem};
+pub use grammar_files::GrammarFile;
 pub use load::LoadOptions;
 pub use values::Requirement;
 
@@ -63,6 +65,8 @@ pub struct Config {
     pub toolkits: BTreeMap<String, Toolkit>,
     /// What the built-in policy names and this host lacks: one line each, `NAME: …; remedy`.
     pub missing: Vec<String>,
+    /// The operator's own option grammars.
+    pub grammars: Vec<GrammarFile>,
     /// Finds and pins programs through the safe PATH.
     pub programs: program::Programs,
 }

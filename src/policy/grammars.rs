@@ -7,9 +7,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use super::allow::Entry;
-use super::grammar::{self, Finding, Grammar, Operator};
+use super::grammar::{Finding, Found, Grammar, Library, Operator};
 use super::names::base_name;
 use super::paths::View;
 use super::words::quoted;
@@ -18,9 +19,9 @@ use crate::config::Command;
 use crate::config::program::Program;
 
 /// Grammars of one command. A renamed link has that of its name and that of its file: both hold.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Grammars {
-    found: [Option<&'static Grammar>; 3],
+    found: [Option<Found>; 3],
 }
 
 impl Grammars {
@@ -28,21 +29,21 @@ impl Grammars {
     ///
     /// # Errors
     /// When a compiled-in program file is broken: what is wrong with it.
-    pub(super) fn of(name: &[u8], program: Option<&Program>) -> Result<Self, String> {
-        let file = |path: &std::path::Path| grammar::program(base_name(path.as_os_str().as_bytes()));
-        let first = grammar::program(base_name(name))?;
+    pub(super) fn of(library: &Library, name: &[u8], program: Option<&Program>) -> Result<Self, String> {
+        let file = |path: &std::path::Path| library.find(base_name(path.as_os_str().as_bytes()));
+        let first = library.find(base_name(name))?;
         let (mut second, mut third) = match program {
             Some(program) => (file(&program.path)?, file(&program.real)?),
             None => (None, None),
         };
-        let same = |one: Option<&Grammar>, other: Option<&Grammar>| match (one, other) {
-            (Some(one), Some(other)) => std::ptr::eq(one, other),
+        let same = |one: &Option<Found>, other: &Option<Found>| match (one, other) {
+            (Some(one), Some(other)) => std::ptr::eq::<Grammar>(&**one, &**other),
             _ => false,
         };
-        if same(third, first) || same(third, second) {
+        if same(&third, &first) || same(&third, &second) {
             third = None;
         }
-        if same(second, first) {
+        if same(&second, &first) {
             second = None;
         }
         Ok(Self { found: [first, second, third] })
@@ -51,6 +52,21 @@ impl Grammars {
     /// Whether the program has none.
     pub(super) fn is_empty(&self) -> bool {
         self.found.iter().all(Option::is_none)
+    }
+
+    /// `command` with the environment that makes the program harmless, where the policy file does not set
+    /// the same name for it.
+    pub(super) fn with_presets(&self, command: Arc<Command>) -> Arc<Command> {
+        let presets = self.found.iter().flatten().flat_map(|grammar| grammar.environment());
+        let mut missing = presets.filter(|(name, _)| !command.environment.contains_key(*name)).peekable();
+        if missing.peek().is_none() {
+            return command;
+        }
+        let mut with = Command::clone(&command);
+        for (name, value) in missing {
+            with.environment.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        Arc::new(with)
     }
 
     /// Whether the policy file's rules of `command` fit what is known of the program.

@@ -60,6 +60,14 @@ pub enum PolicyError {
     /// A shipped program file is broken.
     #[error("load of an option grammar failed: {0}")]
     Grammar(String),
+    /// A program file of the operator is broken.
+    #[error("load of the option grammar {} failed: {problem}", .path.display())]
+    ProgramFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A pattern is not a regular expression over whole names.
     #[error(
         "allow pattern '{pattern}' does not compile: {problem}; write a regular expression that matches the whole name"

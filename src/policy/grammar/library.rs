@@ -12,6 +12,7 @@ use super::event::Finding;
 use super::model::{Node, Rule};
 use super::rules::{self, Judged, Operator};
 use super::schema;
+use crate::config::hooks;
 
 /// How one program reads its arguments, and what is refused among them.
 #[derive(Debug)]
@@ -62,6 +63,10 @@ impl Grammar {
         if let Some((name, _)) = file.set.iter().find(|(_, set)| compile::more_than_options(set)) {
             return Err(format!("{program}: set '{name}' may hold options, texts and rules only"));
         }
+        if let Some((name, what)) = file.environment.iter().find_map(|(name, value)| bad_preset(name, value))
+        {
+            return Err(format!("{program}: environment name '{}' {what}", name.escape_debug()));
+        }
         let mut rules = Vec::new();
         let root = compile::node(&program, &file, &file.set, &mut rules)?;
         let examples = |lines: &[String], allowed| {
@@ -111,7 +116,8 @@ impl Grammar {
         self.delegated.as_deref()
     }
 
-    /// Environment that makes the program harmless.
+    /// Environment that makes the program harmless: what a command of it gets, unless the policy file sets
+    /// the same name for that command.
     #[must_use]
     pub fn environment(&self) -> &BTreeMap<String, String> {
         &self.environment
@@ -163,7 +169,8 @@ impl Grammar {
         found
     }
 
-    /// Programs that it starts for its ordinary work.
+    /// Programs that it starts for its ordinary work. They are words for the operator, no grant: a program
+    /// file must not widen a kernel profile, so that only `execute` of the policy file does.
     #[must_use]
     pub fn helpers(&self) -> &[String] {
         &self.helpers
@@ -190,4 +197,18 @@ impl Grammar {
             instead: rule.instead.as_deref(),
         })
     }
+}
+
+/// What is wrong with a preset, if anything is.
+fn bad_preset<'n>(name: &'n str, value: &str) -> Option<(&'n str, &'static str)> {
+    let what = if !hooks::is_env_name(name) {
+        "is no name: use letters, digits and '_'"
+    } else if name == "PATH" {
+        "has its own key in the policy file: environment.path"
+    } else if value.contains('\0') {
+        "has a value with a NUL byte"
+    } else {
+        hooks::refused(name, true)?
+    };
+    Some((name, what))
 }

@@ -22,6 +22,7 @@ mod plain;
 mod rules;
 mod schema;
 mod sed;
+mod shelf;
 mod shipped;
 mod tar;
 mod text;
@@ -30,6 +31,7 @@ pub use event::Finding;
 pub use library::{Example, Grammar, RuleText};
 pub(in crate::policy) use operator::{Refused, denied, refused};
 pub use rules::{Judged, Operator};
+pub use shelf::{Found, Library};
 pub use shipped::{find as program, names, programs};
 
 #[cfg(test)]
