@@ -145,6 +145,8 @@ fn allowed_options_hold_for_global_options_and_those_of_a_subcommand_alike() {
             "git --no-pager log --oneline",
             "git log -n 3",
             "git log -n3",
+            "git log --max-count=3",
+            "git log --max-c 3",
             "git status --short",
             "git status -s",
             "git log -- --all",

@@ -182,7 +182,7 @@ fn find_words_stand_anywhere() {
         &[
             (". -name x -print", "0:. -name=x -print"),
             (". -newer -exec -print", "0:. -newer=-exec -print"),
-            (". -newerXt -exec -print", "0:. -print"),
+            (". -newerXt -exec -print", "0:. -newer=-exec -print"),
             (". -newest -exec x", "0:. ?-newest -exec=x"),
             ("-- . -delete", "0:. -delete"),
             (". --delete", "0:. -delete"),
