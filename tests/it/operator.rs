@@ -234,6 +234,9 @@ fn without_a_grammar_only_plain_spellings_pass() {
         ],
         "realpath.allow-options",
     );
+    let key = policy("[command.realpath]\ndeny_options = [\"size=\"]");
+    all(&key, &["realpath size=1", "realpath -- size="], "realpath.option.size");
+    all(&key, &["realpath size", "realpath x=size=1"], "ok");
     // To the grammar of echo each element is text; the operator may mean otherwise.
     let echo = policy("[command.echo]\nallow_options = [\"-n\"]");
     all(&echo, &["echo -n x"], "ok");
