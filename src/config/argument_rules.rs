@@ -31,6 +31,8 @@ pub struct ArgumentPattern {
     pub pattern: Regex,
     /// As written.
     pub text: String,
+    /// Matches ends of arguments.
+    end: Regex,
 }
 
 /// What a pattern is matched against.
@@ -82,12 +84,15 @@ impl ArgumentPattern {
         let compile =
             |text: &str| RegexBuilder::new(text).size_limit(1 << 20).dot_matches_new_line(refuses).build();
         // Alone first: `a)(b` would otherwise become well-formed, and unanchored, inside the anchors.
-        let pattern = compile(text).and_then(|_| compile(&format!(r"\A(?:{text})\z"))).map_err(|error| {
+        let said = |error: regex::Error| {
             let error = error.to_string();
             let last = error.lines().last().unwrap_or(&error).trim_start_matches("error: ");
             format!("bad pattern \"{}\": {last}", text.escape_debug())
-        })?;
-        Ok(Self { subject, pattern, text: text.to_owned() })
+        };
+        compile(text).map_err(said)?;
+        let pattern = compile(&format!(r"\A(?:{text})\z")).map_err(said)?;
+        let end = compile(&format!(r"(?:{text})\z")).map_err(said)?;
+        Ok(Self { subject, pattern, text: text.to_owned(), end })
     }
 
     /// Whether it is about some operand between these two, counted from 0.
@@ -100,6 +105,12 @@ impl ArgumentPattern {
     #[must_use]
     pub fn refuses(&self, value: &[u8]) -> bool {
         std::str::from_utf8(value).is_err() || self.pattern.is_match(value)
+    }
+
+    /// Whether it refuses some end of `value`: nobody knows where in a cluster of letters a value begins.
+    #[must_use]
+    pub fn refuses_end(&self, value: &[u8]) -> bool {
+        std::str::from_utf8(value).is_err() || self.end.is_match(value)
     }
 }
 
@@ -252,6 +263,10 @@ mod tests {
             assert!(secret.refuses(value), "{value:?}");
         }
         assert!(!secret.refuses("sécret".as_bytes()));
+        let word = any("^x|secret", true).unwrap();
+        assert!(
+            word.refuses_end(b"-absecret") && !word.refuses_end(b"-secrets") && !word.refuses(b"-absecret")
+        );
         assert!(!any("a.*", false).unwrap().pattern.is_match(b"a\xff"), "what is allowed stays narrow");
         assert!(!any("a.*", false).unwrap().pattern.is_match(b"a\n"));
     }

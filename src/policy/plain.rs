@@ -15,7 +15,7 @@ use super::arguments::rule_base;
 use super::grammar::{Refused, denied, refused};
 use super::words::quoted;
 use super::{Denial, Reason, RuleKind};
-use crate::config::{ArgumentRules, Command};
+use crate::config::{ArgumentPattern, ArgumentRules, Command};
 
 /// Judges everything after the name.
 pub(super) fn check(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
@@ -82,24 +82,27 @@ fn check_operands(command: &Command, rules: &ArgumentRules, arguments: &[&[u8]])
             let rule = if rules.deny.is_empty() { "allow-arguments" } else { "deny-arguments" };
             return Err(denial(command, rule, argument, clause));
         }
+        let about = |own: &&ArgumentPattern| own.is_about(index, index);
         if !dashed || ended {
-            judged(command, refused(rules, |own| own.is_about(index, index), argument), argument)?;
-        } else {
-            for value in values(argument) {
-                judged(command, denied(rules, |own| own.is_about(index, index), value), argument)?;
-            }
+            judged(command, refused(rules, about, argument), argument)?;
+        }
+        if dashed {
+            judged(command, denied(rules, about, argument, may_refuse), argument)?;
         }
         ended = ended || *argument == b"--";
     }
     Ok(())
 }
 
-/// What an element with a dash may mean: itself as a value, or a value attached to an option.
-fn values(argument: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let after = argument.iter().position(|byte| *byte == b'=').and_then(|at| argument.split_at_checked(at));
-    let attached = after.and_then(|(_, value)| value.strip_prefix(b"="));
-    let short = argument.split_at_checked(2).map(|(_, value)| value).filter(|_| !argument.starts_with(b"--"));
-    [Some(argument), attached, short].into_iter().flatten()
+/// Whether a pattern refuses something that an element with a dash may mean: itself as the value of an
+/// option before it, what follows its `=`, or what follows a letter of it.
+fn may_refuse(own: &ArgumentPattern, argument: &[u8]) -> bool {
+    if !argument.starts_with(b"--") {
+        return own.refuses_end(argument);
+    }
+    let equals = argument.iter().position(|byte| *byte == b'=').and_then(|at| argument.split_at_checked(at));
+    let attached = equals.and_then(|(_, value)| value.strip_prefix(b"="));
+    own.refuses(argument) || attached.is_some_and(|value| own.refuses(value))
 }
 
 fn judged(command: &Command, found: Option<Refused>, argument: &[u8]) -> Result<(), Denial> {

@@ -155,7 +155,7 @@ pub(in crate::policy) fn refused(
     about: impl Fn(&&ArgumentPattern) -> bool,
     value: &[u8],
 ) -> Option<Refused> {
-    if let Some(refused) = denied(rules, &about, value) {
+    if let Some(refused) = denied(rules, &about, value, ArgumentPattern::refuses) {
         return Some(refused);
     }
     let mut wanted = rules.allow.iter().filter(&about).peekable();
@@ -174,9 +174,11 @@ pub(in crate::policy) fn denied(
     rules: &ArgumentRules,
     about: impl Fn(&&ArgumentPattern) -> bool,
     value: &[u8],
+    refuses: impl Fn(&ArgumentPattern, &[u8]) -> bool,
 ) -> Option<Refused> {
-    let own = rules.deny.iter().filter(about).find(|own| own.refuses(value))?;
-    let matches = if own.pattern.is_match(value) { "matches" } else { "is not UTF-8 to hold against" };
+    let own = rules.deny.iter().filter(about).find(|own| refuses(own, value))?;
+    let text = std::str::from_utf8(value).is_ok();
+    let matches = if text { "matches" } else { "is not UTF-8 to hold against" };
     let clause = format!("{matches} the pattern {} of deny_arguments", quoted(own.text.as_bytes()));
     Some(Refused { rule: "deny-arguments", clause })
 }
