@@ -48,7 +48,7 @@ Examples:
 
 In a line of --stdin, \"allow\" replaces the allow-list for that line; other fields are ignored and
 blank lines are skipped. Names given so have no command table: no rules for subcommands and options,
-no environment of their own.";
+no environment but what the grammar of the program sets.";
 
 /// Exit status when cofferdam itself fails.
 const FAILED: u8 = 125;

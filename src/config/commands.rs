@@ -11,7 +11,7 @@ use super::load::Loader;
 use super::program::{Absent, Program, Programs};
 use super::read::{Reader, Section, Word};
 use super::workspace::Workspace;
-use super::{Command, Toolkit, builtin, examples, sections, values};
+use super::{Command, Toolkit, argument_rules, builtin, examples, sections, values};
 
 /// Everything that decides on names.
 #[derive(Debug, Default)]
@@ -187,16 +187,10 @@ fn rules<'t>(loader: &mut Loader<'t, '_>, command: &mut Command, section: &Secti
         command.subcommands = Some(words.into_iter().map(|word| word.text).collect());
     }
     for word in loader.reader.list(section, "deny_options").unwrap_or_default() {
-        let body = word.text.trim_start_matches('-');
-        if !word.text.starts_with('-')
-            || body.is_empty()
-            || body.contains(|c: char| c.is_whitespace() || c == '=')
-        {
-            let what = format!("\"{}\" is not an option: write -x or --name", word.text.escape_debug());
-            loader.reader.problem(word.at, &word.key, what);
-        }
+        argument_rules::option_name(loader, &word);
         command.deny_options.push(word.text);
     }
+    command.argument_rules = argument_rules::read(loader, section, &command.deny_options);
     command.known_only = Reader::text(section, "arguments").is_some_and(|word| word.text == "known");
     command.any_path = Reader::text(section, "paths").is_some();
     let lines = loader.reader.subsection(section, "examples");

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Command, Config, OnFailure, RunUser, Sink};
+use super::{ArgumentPattern, ArgumentRules, Command, Config, OnFailure, RunUser, Sink};
 
 /// `sha256:` and 64 hex digits.
 pub(super) fn of(config: &Config) -> String {
@@ -52,6 +52,9 @@ fn canonical(config: &Config) -> Value {
         "patterns": sorted(config.allow_patterns.iter().map(|pattern| pattern.as_str())),
         "any": config.allow_any,
         "argument_rules": config.argument_rules,
+        "grammars": config.grammars.iter().map(|file| (
+            file.path.file_name().map(|name| name.to_string_lossy()), file.text.as_str(),
+        )).collect::<Vec<_>>(),
         "toolkits": config.toolkits.iter().map(toolkit).collect::<Vec<_>>(),
     })
 }
@@ -64,6 +67,7 @@ fn command(command: &Command) -> Value {
         "program": program.map(|program| [program.path.display().to_string(), program.real.display().to_string()]),
         "subcommands": command.subcommands.as_ref().map(sorted),
         "deny_options": sorted(&command.deny_options),
+        "argument_rules": argument_rules(&command.argument_rules),
         "execute": sorted(command.execute.iter().map(|path| path.display())),
         "read": sorted(command.read.iter().map(|path| path.display())),
         "known_only": command.known_only,
@@ -71,6 +75,18 @@ fn command(command: &Command) -> Value {
         "interpreter": command.interpreter,
         "environment": command.environment,
     })
+}
+
+fn argument_rules(rules: &ArgumentRules) -> Value {
+    let patterns = |list: &[ArgumentPattern]| {
+        list.iter().map(|own| json!([format!("{:?}", own.subject), own.pattern.as_str()])).collect::<Vec<_>>()
+    };
+    json!([
+        rules.allow_options.as_ref().map(sorted),
+        patterns(&rules.deny),
+        patterns(&rules.allow),
+        rules.max_args,
+    ])
 }
 
 fn sorted<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<String> {

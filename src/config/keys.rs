@@ -32,6 +32,10 @@ pub enum Kind {
     Named(&'static str),
     /// An array of tables with the keys of this section.
     Rows(&'static str),
+    /// An array of strings, or tables with the keys of this section.
+    TextsOrRows(&'static str),
+    /// Which operand: a number from 1, `"N.."` or `"any"`.
+    Position,
 }
 
 /// One key of the policy file.
@@ -78,6 +82,7 @@ pub const KEYS: &[Key] = &[
     key("", "allow_patterns", Kind::List, "[]", "regular expressions for names, each matched against the whole name"),
     key("", "allow_any", Kind::Bool, "false", "any name may run (for hosts that ask a human); excludes every list; loud"),
     key("", "argument_rules", Kind::Choice(&["on", "off"]), "on", "off: only names and the kernel decide; loud, stamped into each record"),
+    key("", "programs", Kind::Text, "absent", "directory of option grammars of your own, NAME.toml each (absolute, or relative to this file); they come before the shipped ones"),
     key("", "workspace", Kind::Section("workspace"), "", "the one directory tree that commands work in"),
     key("", "environment", Kind::Section("environment"), "", "what a command finds in its environment; nothing else is inherited"),
     key("", "limits", Kind::Section("limits"), "", "ceilings of each run"),
@@ -119,7 +124,11 @@ pub const KEYS: &[Key] = &[
     key("audit.sinks", "path", Kind::Text, "required for kind = \"file\"", "absolute path, outside of what commands see and write"),
 
     key("command.NAME", "subcommands", Kind::List, "any", "when set, the first argument must be one of these"),
-    key("command.NAME", "deny_options", Kind::List, "[]", "options refused wherever they stand before --"),
+    key("command.NAME", "deny_options", Kind::List, "[]", "options refused wherever they stand before --, however they are spelled"),
+    key("command.NAME", "allow_options", Kind::List, "any", "when set, options other than these are refused, however they are spelled, and so are unknown and ambiguous ones"),
+    key("command.NAME", "deny_arguments", Kind::TextsOrRows("command.NAME.PATTERN"), "[]", "regular expressions; an operand that one matches from end to end is refused"),
+    key("command.NAME", "allow_arguments", Kind::TextsOrRows("command.NAME.PATTERN"), "any", "the same; an operand (or value) that some of them are about must match one of those"),
+    key("command.NAME", "max_args", Kind::Count(0, 65_535), "65535", "arguments after the name"),
     key("command.NAME", "arguments", Kind::Choice(&["known"]), "absent", "known: options that the program's grammar does not know are refused; see policy/RULES.md"),
     key("command.NAME", "paths", Kind::Choice(&["any"]), "absent", "any: file names outside of the workspace are no longer refused before the start; the kernel profile alone decides"),
     key("command.NAME", "execute", Kind::List, "[]", "further files or directories that may be executed (helpers)"),
@@ -127,6 +136,9 @@ pub const KEYS: &[Key] = &[
     key("command.NAME", "environment", Kind::Map, "{}", "values set for this command, such as GIT_PAGER = \"cat\""),
     key("command.NAME", "interpreters", Kind::Choice(&["confine"]), "absent", "confine: run an always-denied name (shell, interpreter) on purpose, under the kernel profile; loud"),
     key("command.NAME", "examples", Kind::Section("command.NAME.examples"), "", "command lines that prove the rules, checked when the policy loads"),
+    key("command.NAME.PATTERN", "pattern", Kind::Text, "required", "regular expression over bytes, matched against the whole argument; a plain string in the array is one of position \"any\""),
+    key("command.NAME.PATTERN", "position", Kind::Position, "any", "operand it is about, counted from 1 after the name (and the subcommand), options and their values left out"),
+    key("command.NAME.PATTERN", "option", Kind::Text, "absent", "in place of position: the option whose value it is about; an absent value counts as empty"),
     key("command.NAME.examples", "allow", Kind::List, "[]", "lines that must be allowed"),
     key("command.NAME.examples", "deny", Kind::List, "[]", "lines that must be refused"),
 
@@ -168,6 +180,8 @@ impl Kind {
             Self::Section(_) => "a table".into(),
             Self::Named(_) => "a table of tables".into(),
             Self::Rows(_) => "an array of tables".into(),
+            Self::TextsOrRows(_) => "an array of strings or tables".into(),
+            Self::Position => "a number from 1, \"N..\" or \"any\"".into(),
         }
     }
 }
@@ -209,12 +223,14 @@ mod tests {
     fn every_section_that_is_named_has_keys_and_every_key_is_reachable() {
         for key in KEYS {
             assert!(!key.doc.is_empty(), "{}.{} is undocumented", key.section, key.name);
-            if let Kind::Section(name) | Kind::Named(name) | Kind::Rows(name) = key.kind {
+            if let Kind::Section(name) | Kind::Named(name) | Kind::Rows(name) | Kind::TextsOrRows(name) =
+                key.kind
+            {
                 assert!(of_section(name).next().is_some(), "section {name} has no keys");
             }
             let reachable = key.section.is_empty()
                 || KEYS.iter().any(|other| {
-                    matches!(other.kind, Kind::Section(n) | Kind::Named(n) | Kind::Rows(n) if n == key.section)
+                    matches!(other.kind, Kind::Section(n) | Kind::Named(n) | Kind::Rows(n) | Kind::TextsOrRows(n) if n == key.section)
                 });
             assert!(reachable, "nothing leads to section {}", key.section);
         }

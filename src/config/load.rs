@@ -13,7 +13,7 @@ use toml::de::DeTable;
 use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
-use super::{Command, Config, Source, builtin, commands, digest, sections};
+use super::{Command, Config, Source, builtin, commands, digest, grammar_files, sections};
 
 /// A policy larger than this is a mistake.
 const LARGEST: u64 = 1 << 20;
@@ -161,6 +161,7 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
         programs = programs.map(|programs| programs.refusing_below(&workspace.path));
     }
     let names = commands::names(loader, root, programs.as_ref(), workspace.as_ref());
+    let grammars = grammar_files::read(loader, root, workspace.as_ref());
     let toolkits = commands::toolkits(loader, root, &names);
     Some(Config {
         source: loader.source.clone(),
@@ -176,6 +177,7 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
         argument_rules: sections::argument_rules(root),
         toolkits,
         missing: Vec::new(),
+        grammars,
         programs: programs?,
     })
 }

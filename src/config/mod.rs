@@ -7,11 +7,13 @@
 //! `load.rs` is the door: [`Config::load`], [`Config::builtin`]. `keys.rs` is the table of keys,
 //! `read.rs` checks a text against it, `sections.rs` and `commands.rs` give it meaning.
 
+mod argument_rules;
 mod builtin;
 mod commands;
 mod digest;
 mod error;
 pub mod examples;
+mod grammar_files;
 pub(crate) mod hooks;
 pub mod keys;
 mod lint;
@@ -22,7 +24,9 @@ mod sections;
 mod values;
 pub mod workspace;
 
+pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
 pub use error::{ConfigError, Place, Problem};
+pub use grammar_files::GrammarFile;
 pub use load::LoadOptions;
 pub use values::Requirement;
 
@@ -61,6 +65,8 @@ pub struct Config {
     pub toolkits: BTreeMap<String, Toolkit>,
     /// What the built-in policy names and this host lacks: one line each, `NAME: …; remedy`.
     pub missing: Vec<String>,
+    /// The operator's own option grammars.
+    pub grammars: Vec<GrammarFile>,
     /// Finds and pins programs through the safe PATH.
     pub programs: program::Programs,
 }
@@ -183,6 +189,8 @@ pub struct Command {
     pub subcommands: Option<Vec<String>>,
     /// Options refused wherever they stand before `--`.
     pub deny_options: Vec<String>,
+    /// What else its arguments must be.
+    pub argument_rules: ArgumentRules,
     /// Further files or directories that may be executed (helpers).
     pub execute: Vec<PathBuf>,
     /// Further files or directories that may be read.
@@ -210,6 +218,7 @@ impl Command {
             program,
             subcommands: None,
             deny_options: Vec::new(),
+            argument_rules: ArgumentRules::default(),
             execute: Vec::new(),
             read: Vec::new(),
             known_only: false,

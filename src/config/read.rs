@@ -34,6 +34,13 @@ pub(super) struct Word {
     pub(super) text: String,
 }
 
+/// An element of an array that holds strings and tables.
+#[derive(Debug)]
+pub(super) enum Row<'t> {
+    Text(Word),
+    Table(Section<'t>),
+}
+
 /// A table whose keys and types were checked: it holds only what passed.
 #[derive(Debug, Default)]
 pub(super) struct Section<'t> {
@@ -150,6 +157,7 @@ impl<'t> Reader<'t> {
     fn has_type(&mut self, item: &Item<'t>, kind: Kind) -> bool {
         let right = match (kind, item.value) {
             (Kind::Count(..), DeValue::Integer(_))
+            | (Kind::Position, DeValue::Integer(_) | DeValue::String(_))
             | (Kind::Size(..), DeValue::Integer(_) | DeValue::String(_))
             | (Kind::Duration(..) | Kind::Text | Kind::Choice(_) | Kind::TextOrList, DeValue::String(_))
             | (Kind::Bool, DeValue::Boolean(_))
@@ -159,6 +167,9 @@ impl<'t> Reader<'t> {
             }
             (Kind::Rows(_), DeValue::Array(array)) => {
                 self.elements(item, array, |value| value.is_table(), "a table")
+            }
+            (Kind::TextsOrRows(_), DeValue::Array(array)) => {
+                self.elements(item, array, |value| value.is_str() || value.is_table(), "a string or a table")
             }
             (Kind::Map, DeValue::Table(table)) => self.entries(item, table, DeValue::is_str, "a string"),
             (Kind::Named(_), DeValue::Table(table)) => {
@@ -261,6 +272,33 @@ impl<'t> Reader<'t> {
             }
         }
         Some(rows)
+    }
+
+    /// The strings and tables of an array; `None` when absent.
+    pub(super) fn mixed(&mut self, parent: &Section<'t>, name: &str) -> Option<Vec<Row<'t>>> {
+        let schema = keys::find(parent.schema, name).map(|key| key.kind);
+        let (Some(Kind::TextsOrRows(schema)), Some(item)) = (schema, parent.get(name)) else { return None };
+        let DeValue::Array(array) = item.value else { return None };
+        let mut rows = Vec::new();
+        for (index, value) in array.iter().enumerate() {
+            let (key, at) = (format!("{}[{index}]", item.key), value.span().start);
+            match value.get_ref() {
+                DeValue::Table(table) => rows.push(Row::Table(self.section(schema, &key, at, table))),
+                DeValue::String(text) => rows.push(Row::Text(Word { key, at, text: text.to_string() })),
+                _ => {}
+            }
+        }
+        Some(rows)
+    }
+
+    /// A string or an integer, as text.
+    pub(super) fn written(section: &Section<'t>, name: &str) -> Option<Word> {
+        let item = section.get(name)?;
+        let text = match item.value {
+            DeValue::Integer(integer) => integer.to_string(),
+            other => other.as_str()?.to_owned(),
+        };
+        Some(Word { key: item.key.clone(), at: item.at, text })
     }
 
     /// The strings of a list, duplicates reported; `None` when absent.

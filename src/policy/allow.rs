@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use regex::Regex;
 
+use super::grammar::Library;
 use super::grammars::Grammars;
 use super::names::DeniedNames;
 use super::words::quoted;
@@ -45,15 +46,15 @@ impl AllowList {
         patterns: &[Regex],
         any: bool,
         denied: &DeniedNames,
+        library: &Library,
     ) -> Result<Self, PolicyError> {
         let mut entries = HashMap::new();
         for command in commands {
             let refused = if command.interpreter { None } else { refusal(&command, denied) };
-            let grammars = Grammars::of(command.name.as_bytes(), command.program.as_deref())
+            let grammars = Grammars::of(library, command.name.as_bytes(), command.program.as_deref())
                 .map_err(PolicyError::Grammar)?;
-            if command.known_only && grammars.is_empty() {
-                return Err(PolicyError::NoGrammar(command.name.clone()));
-            }
+            grammars.fit(&command)?;
+            let command = grammars.with_presets(command);
             entries.insert(command.name.clone().into_bytes(), Entry { command, refused, grammars });
         }
         let patterns = patterns.iter().map(whole).collect::<Result<Vec<_>, _>>()?;

@@ -7,7 +7,8 @@
 //! - `-exec` (more than one letter) refuses `-exec`, `--exec` and both with `=value`, also after `--`,
 //!   which does not end the expression of such programs (`find -- . -exec`);
 //! - `--` ends options only when what stands before it cannot be an option that takes it as a value
-//!   (`git grep -e -- -O`).
+//!   (`git grep -e -- -O`);
+//! - `key=` refuses every element that begins with it.
 //!
 //! Called by `grammars`, for programs without an option grammar; subcommands for those with one that
 //! knows none.
@@ -35,6 +36,10 @@ fn check_options(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
     let mut ended = false;
     let mut before: &[u8] = b"";
     for argument in arguments {
+        let key = |denied: &&String| denied.ends_with('=') && argument.starts_with(denied.as_bytes());
+        if let Some(denied) = command.deny_options.iter().find(key) {
+            return Err(denied_option(command, denied, argument));
+        }
         if argument.starts_with(b"-") {
             if *argument == b"--" {
                 ended = ended || !before.starts_with(b"-");
@@ -131,7 +136,7 @@ fn outside_path(command: &Command, argument: &[u8]) -> Denial {
 }
 
 /// First part of a rule id: `jq` for `/usr/bin/jq`.
-fn rule_base(command: &Command) -> Cow<'_, str> {
+pub(super) fn rule_base(command: &Command) -> Cow<'_, str> {
     String::from_utf8_lossy(base_name(command.name.as_bytes()))
 }
 

@@ -7,20 +7,21 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use super::allow::Entry;
-use super::grammar::{self, Finding, Grammar, Operator};
+use super::grammar::{Finding, Found, Grammar, Library, Operator};
 use super::names::base_name;
 use super::paths::View;
 use super::words::quoted;
-use super::{Denial, Reason, RuleKind, arguments};
+use super::{Denial, PolicyError, Reason, RuleKind, arguments, plain};
 use crate::config::Command;
 use crate::config::program::Program;
 
 /// Grammars of one command. A renamed link has that of its name and that of its file: both hold.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Grammars {
-    found: [Option<&'static Grammar>; 3],
+    found: [Option<Found>; 3],
 }
 
 impl Grammars {
@@ -28,21 +29,21 @@ impl Grammars {
     ///
     /// # Errors
     /// When a compiled-in program file is broken: what is wrong with it.
-    pub(super) fn of(name: &[u8], program: Option<&Program>) -> Result<Self, String> {
-        let file = |path: &std::path::Path| grammar::program(base_name(path.as_os_str().as_bytes()));
-        let first = grammar::program(base_name(name))?;
+    pub(super) fn of(library: &Library, name: &[u8], program: Option<&Program>) -> Result<Self, String> {
+        let file = |path: &std::path::Path| library.find(base_name(path.as_os_str().as_bytes()));
+        let first = library.find(base_name(name))?;
         let (mut second, mut third) = match program {
             Some(program) => (file(&program.path)?, file(&program.real)?),
             None => (None, None),
         };
-        let same = |one: Option<&Grammar>, other: Option<&Grammar>| match (one, other) {
-            (Some(one), Some(other)) => std::ptr::eq(one, other),
+        let same = |one: &Option<Found>, other: &Option<Found>| match (one, other) {
+            (Some(one), Some(other)) => std::ptr::eq::<Grammar>(&**one, &**other),
             _ => false,
         };
-        if same(third, first) || same(third, second) {
+        if same(&third, &first) || same(&third, &second) {
             third = None;
         }
-        if same(second, first) {
+        if same(&second, &first) {
             second = None;
         }
         Ok(Self { found: [first, second, third] })
@@ -53,6 +54,48 @@ impl Grammars {
         self.found.iter().all(Option::is_none)
     }
 
+    /// `command` with the environment that makes the program harmless, where the policy file does not set
+    /// the same name for it.
+    pub(super) fn with_presets(&self, command: Arc<Command>) -> Arc<Command> {
+        let presets = self.found.iter().flatten().flat_map(|grammar| grammar.environment());
+        let mut missing = presets.filter(|(name, _)| !command.environment.contains_key(*name)).peekable();
+        if missing.peek().is_none() {
+            return command;
+        }
+        let mut with = Command::clone(&command);
+        for (name, value) in missing {
+            with.environment.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        Arc::new(with)
+    }
+
+    /// Whether the policy file's rules of `command` fit what is known of the program.
+    ///
+    /// # Errors
+    /// The rule that does not.
+    pub(super) fn fit(&self, command: &Command) -> Result<(), PolicyError> {
+        let rules = &command.argument_rules;
+        let name = || command.name.clone();
+        if self.is_empty() {
+            if command.known_only {
+                return Err(PolicyError::NoGrammar(name()));
+            }
+            if let Some(option) = rules.valued_option() {
+                return Err(PolicyError::NoGrammarForValue { command: name(), option: option.to_owned() });
+            }
+        }
+        let allowed = rules.allow_options.as_deref().unwrap_or(&[]);
+        for grammar in self.found.iter().flatten() {
+            if let Some((allowed, denied)) =
+                grammar.same_option(command.subcommands.as_deref(), allowed, &command.deny_options)
+            {
+                let (allowed, denied) = (allowed.to_owned(), denied.to_owned());
+                return Err(PolicyError::OptionTwice { command: name(), allowed, denied });
+            }
+        }
+        Ok(())
+    }
+
     /// Judges the arguments. Answers where in them a command of its own begins, if one does.
     pub(super) fn check(
         &self,
@@ -60,19 +103,27 @@ impl Grammars {
         arguments: &[&[u8]],
         view: Option<View<'_>>,
     ) -> Result<Option<usize>, Denial> {
+        plain::check_count(command, arguments)?;
         if self.is_empty() {
-            return arguments::check(command, arguments, view).map(|()| None);
+            arguments::check(command, arguments, view)?;
+            return plain::check(command, arguments).map(|()| None);
         }
         let operator = Operator {
             subcommands: command.subcommands.as_deref(),
             deny_options: &command.deny_options,
             known_only: command.known_only,
             view,
+            rules: (!command.argument_rules.is_empty()).then_some(&command.argument_rules),
         };
         let mut nested = None;
         for grammar in self.found.iter().flatten() {
             if !grammar.has_subcommands() {
                 arguments::check_subcommands(command, arguments)?;
+            }
+            // To such a grammar every element is an operand, to the operator perhaps not.
+            if grammar.is_plain() {
+                arguments::check(command, arguments, None)?;
+                plain::check_options(command, arguments)?;
             }
             let judged = grammar
                 .judge(arguments, &operator)
@@ -88,7 +139,11 @@ pub(super) fn notes<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String>
     let (mut bare, mut delegated) = (BTreeSet::new(), BTreeSet::new());
     for Entry { command, grammars, .. } in entries.filter(|entry| !entry.command.interpreter) {
         let name = command.name.as_str();
-        if grammars.is_empty() && command.subcommands.is_none() && command.deny_options.is_empty() {
+        if grammars.is_empty()
+            && command.subcommands.is_none()
+            && command.deny_options.is_empty()
+            && command.argument_rules.is_empty()
+        {
             bare.insert(name);
         }
         if grammars.found.iter().flatten().any(|grammar| grammar.delegated().is_some()) {

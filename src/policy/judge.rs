@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::allow::AllowList;
 use super::environment::Base;
+use super::grammar::Library;
 use super::grammars::{self, Grammars};
 use super::names::{self, DeniedNames};
 use super::paths::View;
@@ -30,6 +31,7 @@ const NESTED: usize = 8;
 pub struct Policy {
     config: Arc<Config>,
     denied: &'static DeniedNames,
+    library: Library,
     own: AllowList,
     toolkits: BTreeMap<String, AllowList>,
     environment: Base,
@@ -66,7 +68,7 @@ enum Grant<'a> {
     /// Its own entry.
     Listed(&'a Arc<Command>),
     /// None but the program itself, if there is one.
-    Plain(Option<Arc<Program>>),
+    Plain(Option<Arc<Program>>, Grammars),
 }
 
 impl Rule<'_> {
@@ -76,9 +78,10 @@ impl Rule<'_> {
     pub fn command(&self, name: &str) -> Arc<Command> {
         match &self.grant {
             Grant::Listed(command) => Arc::clone(command),
-            Grant::Plain(program) => {
+            Grant::Plain(program, grammars) => {
                 let file = program.as_ref().map(|program| format!("any {}", program.real.display()));
-                Arc::new(Command::plain(file.as_deref().unwrap_or(name), program.clone()))
+                let command = Command::plain(file.as_deref().unwrap_or(name), program.clone());
+                grammars.with_presets(Arc::new(command))
             }
         }
     }
@@ -93,15 +96,17 @@ impl Policy {
     /// does not have, or a fixed environment value holds a NUL byte.
     pub fn new(config: Arc<Config>, server_env: &[(String, String)]) -> Result<Self, PolicyError> {
         let denied = DeniedNames::shipped()?;
+        let library = Library::new(&config.grammars)?;
         let own = AllowList::new(
             config.commands.values().cloned(),
             &config.allow_patterns,
             config.allow_any,
             denied,
+            &library,
         )?;
         let mut toolkits = BTreeMap::new();
         for (prefix, toolkit) in &config.toolkits {
-            if let Some(list) = narrowed(&config, toolkit, denied)? {
+            if let Some(list) = narrowed(&config, toolkit, denied, &library)? {
                 toolkits.insert(prefix.clone(), list);
             }
         }
@@ -110,13 +115,13 @@ impl Policy {
         for command in config.commands.values() {
             check_values(&command.environment)?;
             if let Some(program) = &command.program {
-                let grammars =
-                    Grammars::of(command.name.as_bytes(), Some(program)).map_err(PolicyError::Grammar)?;
+                let grammars = Grammars::of(&library, command.name.as_bytes(), Some(program))
+                    .map_err(PolicyError::Grammar)?;
                 by_file.entry((program.dev, program.ino)).or_default().push((Arc::clone(command), grammars));
             }
         }
         let environment = Base::new(&config.environment, server_env);
-        Ok(Self { denied, own, toolkits, environment, by_file, config })
+        Ok(Self { denied, library, own, toolkits, environment, by_file, config })
     }
 
     /// The configuration behind this policy.
@@ -134,7 +139,15 @@ impl Policy {
     /// What the argument rules leave to the kernel profile.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
-        grammars::notes(self.own.entries())
+        let mut notes = grammars::notes(self.own.entries());
+        let replaced: Vec<&str> = self.library.replaced().into_iter().collect();
+        if !replaced.is_empty() {
+            notes.push(format!(
+                "shipped option grammars that files of `programs` replace: {}",
+                replaced.join(", ")
+            ));
+        }
+        notes
     }
 
     /// Another allow-list under the same policy, for `explain`: as in a policy file, a listed name
@@ -152,7 +165,7 @@ impl Policy {
                 problem: error.to_string(),
             })?);
         }
-        AllowList::new(commands, &compiled, false, self.denied)
+        AllowList::new(commands, &compiled, false, self.denied, &self.library)
     }
 
     /// Judges a request. The name and its arguments come first; only then is the working directory,
@@ -270,15 +283,16 @@ impl Policy {
         self.denied.check_asked(name)?;
         let Some((id, kind)) = list.admits(text) else { return Err(list.not_listed(name)) };
         let program = self.resolve(text)?;
-        let grammars =
-            Grammars::of(name, program.as_deref()).map_err(|problem| grammars::broken(&problem))?;
-        let mut judged = false;
+        let grammars = Grammars::of(&self.library, name, program.as_deref())
+            .map_err(|problem| grammars::broken(&problem))?;
+        let (mut judged, mut presets) = (false, &grammars);
         if let Some(program) = &program {
             self.denied.check_resolved(name, program)?;
             let commands = self.by_file.get(&(program.dev, program.ino));
             for (command, own) in commands.into_iter().flatten() {
                 // A hard link hides the name that the file has a grammar under.
                 let grammars = if grammars.is_empty() { own } else { &grammars };
+                presets = grammars;
                 self.check_arguments(grammars, command, rest, place)?;
                 judged = true;
             }
@@ -286,7 +300,8 @@ impl Policy {
         if !judged {
             self.check_arguments(&grammars, &Command::plain(text, None), rest, place)?;
         }
-        Ok(Rule { id, kind, grant: Grant::Plain(program) })
+        let grant = Grant::Plain(program, presets.clone());
+        Ok(Rule { id, kind, grant })
     }
 
     /// The program behind a name without an entry. A relative path would mean a file of the
@@ -387,6 +402,7 @@ fn narrowed(
     config: &Config,
     toolkit: &Toolkit,
     denied: &DeniedNames,
+    library: &Library,
 ) -> Result<Option<AllowList>, PolicyError> {
     let Some(names) = &toolkit.commands else { return Ok(None) };
     let mut commands = Vec::with_capacity(names.len());
@@ -397,7 +413,7 @@ fn narrowed(
             .ok_or_else(|| PolicyError::Toolkit { prefix: toolkit.prefix.clone(), name: name.clone() })?;
         commands.push(Arc::clone(command));
     }
-    AllowList::new(commands, &[], false, denied).map(Some)
+    AllowList::new(commands, &[], false, denied, library).map(Some)
 }
 
 fn check_values(values: &BTreeMap<String, String>) -> Result<(), PolicyError> {

@@ -14,6 +14,7 @@ mod grammars;
 mod judge;
 mod names;
 pub mod paths;
+mod plain;
 #[cfg(test)]
 pub(crate) mod testing;
 mod words;
@@ -59,6 +60,14 @@ pub enum PolicyError {
     /// A shipped program file is broken.
     #[error("load of an option grammar failed: {0}")]
     Grammar(String),
+    /// A program file of the operator is broken.
+    #[error("load of the option grammar {} failed: {problem}", .path.display())]
+    ProgramFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A pattern is not a regular expression over whole names.
     #[error(
         "allow pattern '{pattern}' does not compile: {problem}; write a regular expression that matches the whole name"
@@ -84,6 +93,28 @@ pub enum PolicyError {
         "command.{0}.arguments: \"known\" needs an option grammar, and this program has none; remove the key, or narrow the command with subcommands and deny_options (policy/RULES.md lists the programs with a grammar)"
     )]
     NoGrammar(String),
+    /// A pattern is about the value of an option, and nobody has written the program's options down.
+    #[error(
+        "command.{command}: a pattern for the value of '{option}' needs an option grammar, and this program has none; write one into the directory of `programs`, or give the pattern a position"
+    )]
+    NoGrammarForValue {
+        /// Name of the command.
+        command: String,
+        /// The option.
+        option: String,
+    },
+    /// An option is both allowed and refused.
+    #[error(
+        "command.{command}: '{allowed}' of allow_options and '{denied}' of deny_options are the same option; keep one of them"
+    )]
+    OptionTwice {
+        /// Name of the command.
+        command: String,
+        /// As allowed.
+        allowed: String,
+        /// As refused.
+        denied: String,
+    },
     /// A fixed environment value holds a NUL byte.
     #[error("environment value of '{0}' holds a NUL byte; remove it")]
     EnvironmentNul(String),

@@ -58,6 +58,7 @@ pub(crate) fn config(names: &[&str]) -> Config {
         argument_rules: true,
         toolkits: BTreeMap::from([("sh".to_owned(), Toolkit { prefix: "sh".to_owned(), commands: None })]),
         missing: Vec::new(),
+        grammars: Vec::new(),
         programs: Programs::new("/nonexistent"),
     }
 }

@@ -24,6 +24,7 @@ mod lifetime;
 mod mcp_protocol;
 mod mcp_stand_in;
 mod mcp_stdio;
+mod operator;
 mod paths;
 mod policy_file;
 mod probe_gate;

@@ -21,19 +21,28 @@ What cofferdam refuses whatever the allow-list says: options and operands of pro
 and names that are always denied. A refusal and its audit record name the rule by its id.
 
 A rule is a lint that speaks first, and in words; the kernel profile is the boundary. A program without a
-grammar has no argument rules here: only `subcommands` and `deny_options` of its `[command.NAME]` table.
+grammar has no argument rules here: only those of its `[command.NAME]` table (`cofferdam check --help-keys`).
 
-Four ids are made when a rule applies, and stand in no table:
+These ids are made when a rule applies, and stand in no table:
 
 | rule | refuses |
 |---|---|
 | `PROGRAM.subcommand` | what `subcommands` of the policy file leaves out |
 | `PROGRAM.option.NAME` | what `deny_options` of the policy file names |
-| `PROGRAM.unknown-option` | an option that the grammar does not know: where it is named below, and everywhere under `arguments = \"known\"` |
+| `PROGRAM.allow-options` | an option that `allow_options` of the policy file leaves out, an unknown or an ambiguous one |
+| `PROGRAM.deny-arguments` | an operand, or the value of an option, that matches a pattern of `deny_arguments` |
+| `PROGRAM.allow-arguments` | one that matches none of the patterns of `allow_arguments` that are about it |
+| `PROGRAM.max-args` | more arguments than `max_args` of the policy file |
+| `PROGRAM.unknown-option` | an option that the grammar does not know: where it is named below, and everywhere under `arguments = \"known\"` and where `deny_arguments` or `allow_arguments` stand: it might take an operand as its value |
 | `PROGRAM.unknown-subcommand` | a subcommand that the grammar has no entry for, under `arguments = \"known\"` |
 
 With `arguments = \"known\"` a name that several programs share (`tar`, `awk`) takes only what each of their
 grammars knows, and one whose arguments are all data (`echo`, `true`) takes what it takes without.
+
+Presets are what a command of the program finds in its environment, unless `[command.NAME.environment]` sets
+the same name. Helpers are what the program starts for its ordinary work: they run only if `execute` of the
+policy file names them. `programs = \"DIR\"` adds grammars of the operator's own; for the names that one lists
+it takes the place of a shipped one.
 ";
 
 /// Text in a table cell: bars would end it.
@@ -52,6 +61,11 @@ fn program(out: &mut String, grammar: &Grammar) {
     if !strict.is_empty() {
         let _ = writeln!(out, "Options that the grammar does not know are refused: {}.", strict.join(", "));
     }
+    for (title, list) in [("Presets", presets(grammar)), ("Helpers", helpers(grammar))] {
+        if !list.is_empty() {
+            let _ = writeln!(out, "\n{title}: {}.", list.join(", "));
+        }
+    }
     let mut rules = grammar.rules().peekable();
     if rules.peek().is_none() {
         out.push_str("No rules.\n");
@@ -63,6 +77,14 @@ fn program(out: &mut String, grammar: &Grammar) {
         let instead = cell(rule.instead.unwrap_or(""));
         let _ = writeln!(out, "| `{}` | {about} | {reason} | {instead} |", rule.id);
     }
+}
+
+fn presets(grammar: &Grammar) -> Vec<String> {
+    grammar.environment().iter().map(|(name, value)| format!("`{name}={value}`")).collect()
+}
+
+fn helpers(grammar: &Grammar) -> Vec<String> {
+    grammar.helpers().iter().map(|name| format!("`{name}`")).collect()
 }
 
 fn denied_names(out: &mut String) {

@@ -148,6 +148,7 @@ pub(crate) fn policy() -> Policy {
         argument_rules: true,
         toolkits: BTreeMap::new(),
         missing: Vec::new(),
+        grammars: Vec::new(),
         programs: Programs::new("/nonexistent"),
     };
     Policy::new(Arc::new(config), &[]).unwrap()

@@ -16,6 +16,8 @@ pub(super) enum Event<'g, 'a> {
     Enter { node: &'g Node, name: Option<&'a [u8]>, at: usize },
     /// An option, with the value that the program would take for it.
     Option { option: &'g Opt, value: Option<&'a [u8]>, at: usize },
+    /// An option that the program is told to leave off (`--no-NAME`).
+    TakenBack { option: &'g Opt, at: usize },
     /// A long option that may be any of these.
     Ambiguous { candidates: &'g [LongName], at: usize },
     /// Something that looks like an option and is not in the grammar. `short` for a letter of a cluster.

@@ -33,7 +33,12 @@ pub(super) fn walk<'g, 'a>(
             match option {
                 Some(option) => step = gnu::report(option, attached, next, at, sink)?,
                 // -newerXY compares with the file, or the time, that follows.
-                None if name.len() == 7 && name.starts_with(b"newer") => step = gnu::Step::TookNext,
+                None if name.len() == 7 && name.starts_with(b"newer") => {
+                    step = match node.table.exact(b"newer") {
+                        Some(option) => gnu::report(option, attached, next, at, sink)?,
+                        None => gnu::Step::TookNext,
+                    };
+                }
                 None => sink(Event::Unknown { text: argument, short: false, at })?,
             }
         } else {

@@ -112,7 +112,8 @@ pub(super) fn option<'g, 'a>(
     let next = args.get(at.saturating_add(1)).copied();
     if let Some(word) = argument.strip_prefix(b"--") {
         let taken_back = word.strip_prefix(b"no-").filter(|_| order.is_git());
-        if taken_back.is_some_and(|name| is_taken_back(node, word, name)) {
+        if let Some(option) = taken_back.and_then(|name| taken(node, word, name)) {
+            sink(Event::TakenBack { option, at })?;
             return ControlFlow::Continue(Step::Done);
         }
         return long(node, argument, word, next, at, sink);
@@ -128,10 +129,12 @@ pub(super) fn option<'g, 'a>(
     cluster(node, argument, word, next, at, sink)
 }
 
-/// Whether `word` (`no-exec`) is no option of its own and `name` (`exec`) is one.
-fn is_taken_back(node: &Node, word: &[u8], name: &[u8]) -> bool {
-    matches!(node.table.abbreviated(word), Found::Unknown)
-        && matches!(node.table.abbreviated(name), Found::Option(_))
+/// The option `name` (`exec`), if `word` (`no-exec`) is none of its own.
+fn taken<'g>(node: &'g Node, word: &[u8], name: &[u8]) -> Option<&'g Opt> {
+    match (node.table.abbreviated(word), node.table.abbreviated(name)) {
+        (Found::Unknown, Found::Option(option)) => Some(option),
+        _ => None,
+    }
 }
 
 /// The name and the attached value of `name=value`.

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::compile;
+use super::dialect::Dialect;
 use super::event::Finding;
 use super::model::{Node, Rule};
 use super::rules::{self, Judged, Operator};
 use super::schema;
+use crate::config::hooks;
 
 /// How one program reads its arguments, and what is refused among them.
 #[derive(Debug)]
@@ -61,6 +63,10 @@ impl Grammar {
         if let Some((name, _)) = file.set.iter().find(|(_, set)| compile::more_than_options(set)) {
             return Err(format!("{program}: set '{name}' may hold options, texts and rules only"));
         }
+        if let Some((name, what)) = file.environment.iter().find_map(|(name, value)| bad_preset(name, value))
+        {
+            return Err(format!("{program}: environment name '{}' {what}", name.escape_debug()));
+        }
         let mut rules = Vec::new();
         let root = compile::node(&program, &file, &file.set, &mut rules)?;
         let examples = |lines: &[String], allowed| {
@@ -110,7 +116,8 @@ impl Grammar {
         self.delegated.as_deref()
     }
 
-    /// Environment that makes the program harmless.
+    /// Environment that makes the program harmless: what a command of it gets, unless the policy file sets
+    /// the same name for that command.
     #[must_use]
     pub fn environment(&self) -> &BTreeMap<String, String> {
         &self.environment
@@ -120,20 +127,50 @@ impl Grammar {
     /// not know.
     #[must_use]
     pub fn strict(&self) -> BTreeSet<&str> {
-        let mut found = BTreeSet::new();
-        let mut nodes = vec![&self.root];
-        while let Some(node) = nodes.pop() {
-            if node.deny_unknown || node.deny_unknown_short {
-                found.insert(node.id.as_str());
+        let strict = |node: &&Node| node.deny_unknown || node.deny_unknown_short;
+        self.nodes(None).into_iter().filter(strict).map(|node| node.id.as_str()).collect()
+    }
+
+    /// Whether every element is an operand.
+    pub(in crate::policy) fn is_plain(&self) -> bool {
+        self.root.dialects.iter().all(|dialect| *dialect == Dialect::Plain)
+    }
+
+    /// Names of the two lists that are one option here, or in one of these subcommands.
+    pub(in crate::policy) fn same_option<'n>(
+        &self,
+        subcommands: Option<&[String]>,
+        ones: &'n [String],
+        others: &'n [String],
+    ) -> Option<(&'n str, &'n str)> {
+        for node in self.nodes(subcommands) {
+            for option in node.table.options() {
+                let named = |names: &'n [String]| names.iter().find(|name| option.is_named(name));
+                if let Some((one, other)) = named(ones).zip(named(others)) {
+                    return Some((one, other));
+                }
             }
-            nodes.extend(
-                node.also.iter().chain(node.children.values()).chain(&node.any_child).map(|node| &**node),
-            );
+        }
+        None
+    }
+
+    /// The program, its other grammars and its subcommands, perhaps of these names only.
+    fn nodes(&self, subcommands: Option<&[String]>) -> Vec<&Node> {
+        let chosen =
+            |name: &[u8]| subcommands.is_none_or(|names| names.iter().any(|own| own.as_bytes() == name));
+        let mut found = vec![&self.root];
+        let mut at = 0;
+        while let Some(node) = found.get(at).copied() {
+            let children = node.children.iter().filter(|(name, _)| at > 0 || chosen(name));
+            let below = node.also.iter().chain(children.map(|(_, child)| child)).chain(&node.any_child);
+            found.extend(below.map(|node| &**node));
+            at = at.saturating_add(1);
         }
         found
     }
 
-    /// Programs that it starts for its ordinary work.
+    /// Programs that it starts for its ordinary work. They are words for the operator, no grant: a program
+    /// file must not widen a kernel profile, so that only `execute` of the policy file does.
     #[must_use]
     pub fn helpers(&self) -> &[String] {
         &self.helpers
@@ -160,4 +197,18 @@ impl Grammar {
             instead: rule.instead.as_deref(),
         })
     }
+}
+
+/// What is wrong with a preset, if anything is.
+fn bad_preset<'n>(name: &'n str, value: &str) -> Option<(&'n str, &'static str)> {
+    let what = if !hooks::is_env_name(name) {
+        "is no name: use letters, digits and '_'"
+    } else if name == "PATH" {
+        "has its own key in the policy file: environment.path"
+    } else if value.contains('\0') {
+        "has a value with a NUL byte"
+    } else {
+        hooks::refused(name, true)?
+    };
+    Some((name, what))
 }

@@ -16,18 +16,22 @@ mod gnu;
 mod keyvalue;
 mod library;
 mod model;
+mod operator;
 mod perl;
 mod plain;
 mod rules;
 mod schema;
 mod sed;
+mod shelf;
 mod shipped;
 mod tar;
 mod text;
 
 pub use event::Finding;
 pub use library::{Example, Grammar, RuleText};
+pub(in crate::policy) use operator::{Refused, denied, refused};
 pub use rules::{Judged, Operator};
+pub use shelf::{Found, Library};
 pub use shipped::{find as program, names, programs};
 
 #[cfg(test)]

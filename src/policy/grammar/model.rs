@@ -86,6 +86,11 @@ impl Table {
         self.shorts.get(usize::from(letter))?.as_deref()
     }
 
+    /// Every option, as often as it has names.
+    pub(super) fn options(&self) -> impl Iterator<Item = &Opt> {
+        self.shorts.iter().flatten().chain(self.longs.iter().map(|long| &long.option)).map(|option| &**option)
+    }
+
     /// The long option of exactly this name.
     pub(super) fn exact(&self, name: &[u8]) -> Option<&Opt> {
         let first = self.longs.partition_point(|long| long.name.as_slice() < name);

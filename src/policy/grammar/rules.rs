@@ -9,6 +9,8 @@ use std::ops::ControlFlow;
 use super::dialect::walk_all;
 use super::event::{Event, Finding, Flow};
 use super::model::{DataOperands, Node, OperandRule, Opt, Rule, Text, bare};
+use super::operator::{Element, is_negation};
+use crate::config::ArgumentRules;
 use crate::policy::paths::{self, View};
 
 /// What the policy file adds for a command.
@@ -22,6 +24,8 @@ pub struct Operator<'c> {
     pub known_only: bool,
     /// What file names may mean; absent when the kernel profile alone decides.
     pub view: Option<View<'c>>,
+    /// What else it says of options, operands and values.
+    pub rules: Option<&'c ArgumentRules>,
 }
 
 /// What an allowed argument vector holds.
@@ -42,6 +46,7 @@ pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Res
     }
     let mut judge = Judge {
         node: root,
+        args,
         operator,
         command: None,
         seen: 0,
@@ -73,6 +78,7 @@ struct Deferred<'g> {
 
 struct Judge<'g, 'a, 'c> {
     node: &'g Node,
+    args: &'c [&'a [u8]],
     operator: &'c Operator<'c>,
     command: Option<usize>,
     /// Bits of the options that were read since the node was entered.
@@ -100,7 +106,14 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
                     }
                     self.denied_by_operator(option, at)?;
                 }
-                ControlFlow::Continue(())
+                self.operator.ambiguous(self.element(at))
+            }
+            Event::TakenBack { option, at } => {
+                let denied = self.operator.deny_options.iter().find(|denied| is_negation(denied, option));
+                match denied {
+                    Some(denied) => self.operator_refusal(denied, at),
+                    None => self.operator.taken_back(self.element(at), option),
+                }
             }
             Event::Unknown { text, short, at } => self.unknown(text, short, at),
             Event::Operand { value, index, at } => self.operand(value, index, at),
@@ -177,6 +190,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             self.refuse(rule, Some(option), at)?;
         }
         self.denied_by_operator(option, at)?;
+        self.operator.option(self.element(at), option, value)?;
         match (&option.text, value) {
             (Some(text), Some(value)) => scan(text, value, Some(option), at),
             (None, Some(value)) if !option.data && self.is_outside(value) => {
@@ -220,6 +234,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         if self.node.command == Some(index) {
             self.command = Some(at);
         }
+        self.operator.operand(Element { text: value, ..self.element(at) }, index)?;
         self.operand_path(value, index, at)?;
         // The program has subcommands and this is none of them.
         if !self.entered && self.node.is_tree() {
@@ -248,6 +263,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         if let Some(denied) = self.operator.deny_options.iter().find(|denied| may_mean(denied, text)) {
             return self.operator_refusal(denied, at);
         }
+        self.operator.unknown(self.element(at))?;
         match self.operator.view {
             Some(view) if view.holds_outside(text) => path_refused(String::new(), at),
             _ => ControlFlow::Continue(()),
@@ -255,10 +271,16 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
     }
 
     fn denied_by_operator(&self, option: &Opt, at: usize) -> Flow {
-        match self.operator.deny_options.iter().find(|denied| option.is_named(denied)) {
+        let element = self.element(at);
+        let means = |denied: &&String| option.is_named(denied) || element.is_spelled(denied);
+        match self.operator.deny_options.iter().find(means) {
             Some(denied) => self.operator_refusal(denied, at),
             None => ControlFlow::Continue(()),
         }
+    }
+
+    fn element(&self, at: usize) -> Element<'g, 'a> {
+        Element { node: self.node, text: self.args.get(at).copied().unwrap_or(b""), at }
     }
 
     fn operator_refusal(&self, denied: &str, at: usize) -> Flow {
@@ -307,7 +329,7 @@ fn path_refused(subject: String, at: usize) -> Flow {
 }
 
 /// First part of an id.
-fn program(id: &str) -> &str {
+pub(super) fn program(id: &str) -> &str {
     id.split_once('.').map_or(id, |(program, _)| program)
 }
 
@@ -324,7 +346,7 @@ fn may_mean(denied: &str, text: &[u8]) -> bool {
 }
 
 /// What a rule is about, as the manual spells it: short names first.
-fn subject(option: Option<&Opt>) -> String {
+pub(super) fn subject(option: Option<&Opt>) -> String {
     let mut names: Vec<&str> = option.iter().flat_map(|option| &option.names).map(String::as_str).collect();
     names.sort_by_key(|name| name.len());
     names.join("/")

@@ -79,10 +79,11 @@ pub(super) struct Node {
     /// not their options. Any one that reaches a refused option refuses.
     #[serde(default)]
     pub(super) also: BTreeMap<String, Node>,
-    /// Environment that makes the program harmless.
+    /// Environment that makes the program harmless: every command of it gets these, unless the policy file
+    /// sets the same name for the command.
     #[serde(default)]
     pub(super) environment: BTreeMap<String, String>,
-    /// Programs that it starts for its ordinary work.
+    /// Programs that it starts for its ordinary work. No grant: only `execute` of the policy file is one.
     #[serde(default)]
     pub(super) helpers: Vec<String>,
     /// Command lines with their verdict, checked by a test.

@@ -1,10 +1,60 @@
 //! The presets of the built-in policy, with the real git.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
 
 use cofferdam::config::Config;
+use cofferdam::policy::Policy;
 
 use super::{House, start};
+
+/// What git finds in its environment under the built-in policy, beside what every command finds there.
+fn presets(config: Config) -> BTreeMap<String, String> {
+    let policy = Policy::new(Arc::new(config), &[]).unwrap();
+    let rule = policy.judge_argv(&[b"git", b"status"], None).unwrap();
+    rule.command("git").environment.clone()
+}
+
+/// The list, spelled out: what goes missing from the program file is missed here.
+#[test]
+fn the_presets_are_complete() {
+    let expected = [
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_EDITOR", "false"),
+        ("GIT_PAGER", "cat"),
+        ("PAGER", "cat"),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_ALLOW_PROTOCOL", ""),
+    ];
+    let pairs = [
+        ("safe.directory", "*"),
+        ("core.fsmonitor", "false"),
+        ("core.hooksPath", "/dev/null"),
+        ("core.pager", "cat"),
+        ("core.sshCommand", "false"),
+        ("protocol.allow", "never"),
+        ("log.showSignature", "false"),
+        ("submodule.recurse", "false"),
+        ("diff.ignoreSubmodules", "dirty"),
+        ("diff.submodule", "short"),
+        ("status.submoduleSummary", "false"),
+        ("safe.bareRepository", "explicit"),
+    ];
+    let mut all: BTreeMap<String, String> =
+        expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    all.insert("GIT_CONFIG_COUNT".to_owned(), pairs.len().to_string());
+    for (index, (key, value)) in pairs.iter().enumerate() {
+        all.insert(format!("GIT_CONFIG_KEY_{index}"), (*key).to_owned());
+        all.insert(format!("GIT_CONFIG_VALUE_{index}"), (*value).to_owned());
+    }
+    let house = House::new();
+    assert_eq!(presets(Config::builtin_with(&house.options()).unwrap()), all);
+}
 
 /// The presets must leave git working, also where the repository belongs to somebody else and its
 /// configuration names programs.
@@ -31,6 +81,8 @@ fn git_works_with_the_presets_and_starts_nothing() {
         prepare(&["config", key, &touch]);
     }
     prepare(&["config", "log.showSignature", "true"]);
+    let path = config.environment.path.clone();
+    let environment = presets(config);
     for line in [
         "log --oneline -3",
         "log -p",
@@ -46,13 +98,23 @@ fn git_works_with_the_presets_and_starts_nothing() {
         "shortlog HEAD",
     ] {
         let mut command = start(&git);
-        command.args(line.split(' ')).current_dir(&work).env("PATH", &config.environment.path);
-        let command = command.envs(&config.commands["git"].environment).env("GIT_TRACE", "1");
+        command.args(line.split(' ')).current_dir(&work).env("PATH", &path);
+        let command = command.envs(&environment).env("GIT_TRACE", "1");
         let output = command.output().unwrap();
         let trace = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "git {line}: {trace}");
         assert!(!output.stdout.is_empty(), "git {line}: {trace}");
         assert!(!trace.contains("run_command"), "git {line} starts a program: {trace}");
         assert!(!mark.exists(), "git {line} started what the repository names");
+    }
+    // A bare repository among the files, with a configuration of its own.
+    prepare(&["init", "-q", "--bare", "trap"]);
+    for (arguments, works) in [
+        (&["-C", "trap", "rev-parse", "--git-dir"][..], false),
+        (&["--git-dir=trap", "rev-parse", "--git-dir"], true),
+    ] {
+        let mut command = start(&git);
+        command.args(arguments).current_dir(&work).env("PATH", &path).envs(&environment);
+        assert_eq!(command.output().unwrap().status.success(), works, "{arguments:?}");
     }
 }

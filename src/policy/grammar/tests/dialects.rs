@@ -10,7 +10,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The events of a line, one word each: `OPTION`, `OPTION=VALUE`, `OPERAND`, `?UNKNOWN`, `~A|B`, `[NODE]`.
+/// The events of a line, one word each: `OPTION`, `OPTION=VALUE`, `OPERAND`, `?UNKNOWN`, `!TAKEN-BACK`, `~A|B`, `[NODE]`.
 fn events(file: &str, line: &str) -> String {
     let grammar = grammar(file);
     let words = split(line).unwrap();
@@ -24,6 +24,7 @@ fn events(file: &str, line: &str) -> String {
                 format!("{}={}", option.names[0], text(value))
             }
             Event::Option { option, value: None, .. } => option.names[0].clone(),
+            Event::TakenBack { option, .. } => format!("!{}", option.names[0]),
             Event::Ambiguous { candidates, .. } => {
                 let names: Vec<String> = candidates.iter().map(|long| text(&long.name)).collect();
                 format!("~{}", names.join("|"))
@@ -181,7 +182,7 @@ fn find_words_stand_anywhere() {
         &[
             (". -name x -print", "0:. -name=x -print"),
             (". -newer -exec -print", "0:. -newer=-exec -print"),
-            (". -newerXt -exec -print", "0:. -print"),
+            (". -newerXt -exec -print", "0:. -newer=-exec -print"),
             (". -newest -exec x", "0:. ?-newest -exec=x"),
             ("-- . -delete", "0:. -delete"),
             (". --delete", "0:. -delete"),
@@ -278,7 +279,7 @@ fn commands_of_git_take_names_back() {
     table(
         file,
         &[
-            ("a --no-exec -- --exec", "0:a 1:--exec"),
+            ("a --no-exec -- --exec", "0:a !--exec 1:--exec"),
             ("--no-ver --ex P", "--no-verify --exec=P"),
             ("--end-of-options --exec", "0:--exec"),
             ("--exec --end-of-options -q", "--exec=--end-of-options -q"),
