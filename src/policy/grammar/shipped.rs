@@ -29,22 +29,27 @@ macro_rules! shipped {
 shipped! {
     "ag": "ag";
     "awk": "awk" "gawk" "mawk" "nawk" "original-awk";
+    "bat": "bat" "batcat";
     "cargo": "cargo";
     "cat": "cat" "gcat";
     "cmake": "cmake" "cmake3";
     "cp": "cp" "gcp";
     "csplit": "csplit" "gcsplit";
+    "csvtool": "csvtool";
     "cut": "cut" "gcut";
     "date": "date" "gdate";
     "dd": "dd" "gdd";
     "diff": "diff" "gdiff";
     "diff3": "diff3" "gdiff3";
+    "dmesg": "dmesg";
+    "dmidecode": "dmidecode";
     "du": "du" "gdu";
     "echo": "echo" "gecho";
     "fd": "fd" "fdfind";
     "file": "file";
     "find": "find" "gfind" "bfind" "bfs";
     "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "gfortran";
+    "getent": "getent";
     "git": "git";
     "go": "go";
     "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
@@ -52,6 +57,7 @@ shipped! {
     "install": "install" "ginstall";
     "jq": "jq" "gojq" "jaq";
     "ld": "ld" "ld.bfd" "ld.gold" "ld.lld" "gold";
+    "ldconfig": "ldconfig" "ldconfig.real";
     "ln": "ln" "gln";
     "ls": "ls" "gls" "dir" "vdir";
     "make": "make" "gmake";
@@ -59,6 +65,7 @@ shipped! {
     "nm": "nm" "gnm" "eu-nm";
     "npm": "npm";
     "pandoc": "pandoc";
+    "pidstat": "pidstat";
     "pip": "pip";
     "printf": "printf" "gprintf";
     "pwd": "pwd" "gpwd";
@@ -72,6 +79,7 @@ shipped! {
     "ssh-keygen": "ssh-keygen";
     "stat": "stat" "gstat";
     "strip": "strip" "gstrip";
+    "sysctl": "sysctl";
     "tail": "tail" "gtail";
     "tar": "tar" "gtar" "bsdtar";
     "tcpdump": "tcpdump";
@@ -81,6 +89,7 @@ shipped! {
     "uniq": "uniq" "guniq";
     "wc": "wc" "gwc";
     "yq": "yq";
+    "zic": "zic";
 }
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], usize>> = LazyLock::new(|| {
