@@ -197,6 +197,8 @@ fn families_are_refused_with_their_reason() {
         ("docker", "container"),
         ("yt-dlp", "media"),
         ("colordiff", "front-end"),
+        ("scalac", "compiler"),
+        ("sz", "transfer"),
         ("fzf", "dialog"),
         ("nft", "firewall"),
         ("hashcat", "attack-tool"),
