@@ -31,5 +31,6 @@ mod probe_gate;
 mod rules;
 mod scan;
 mod support;
+mod technique_names;
 mod told;
 mod verdict;

@@ -27,24 +27,32 @@ macro_rules! shipped {
 
 // File without its suffix, and the base names it is about.
 shipped! {
+    "ack": "ack" "ack-grep";
     "ag": "ag";
     "awk": "awk" "gawk" "mawk" "nawk" "original-awk";
+    "bat": "bat" "batcat";
     "cargo": "cargo";
     "cat": "cat" "gcat";
+    "cloc": "cloc";
     "cmake": "cmake" "cmake3";
     "cp": "cp" "gcp";
     "csplit": "csplit" "gcsplit";
+    "csvtool": "csvtool";
     "cut": "cut" "gcut";
     "date": "date" "gdate";
     "dd": "dd" "gdd";
     "diff": "diff" "gdiff";
     "diff3": "diff3" "gdiff3";
+    "dmesg": "dmesg";
+    "dmidecode": "dmidecode";
     "du": "du" "gdu";
     "echo": "echo" "gecho";
     "fd": "fd" "fdfind";
+    "ffmpeg": "ffmpeg" "ffprobe" "ffplay" "avconv" "avprobe";
     "file": "file";
     "find": "find" "gfind" "bfind" "bfs";
     "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "gfortran";
+    "getent": "getent";
     "git": "git";
     "go": "go";
     "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
@@ -52,13 +60,22 @@ shipped! {
     "install": "install" "ginstall";
     "jq": "jq" "gojq" "jaq";
     "ld": "ld" "ld.bfd" "ld.gold" "ld.lld" "gold";
+    "ldconfig": "ldconfig" "ldconfig.real";
     "ln": "ln" "gln";
     "ls": "ls" "gls" "dir" "vdir";
+    "magick":
+        "magick" "convert" "identify" "mogrify" "composite" "montage" "compare" "stream" "display" "animate"
+        "import" "conjure" "magick-script" "convert-im6" "convert-im6.q16" "identify-im6.q16"
+        "mogrify-im6.q16" "composite-im6.q16" "montage-im6.q16" "compare-im6.q16" "stream-im6.q16"
+        "display-im6.q16" "animate-im6.q16" "import-im6.q16" "conjure-im6.q16" "convert-im7.q16"
+        "magick-im7.q16" "gm";
     "make": "make" "gmake";
     "mv": "mv" "gmv";
+    "nc": "nc" "netcat" "nc.openbsd";
     "nm": "nm" "gnm" "eu-nm";
     "npm": "npm";
     "pandoc": "pandoc";
+    "pidstat": "pidstat";
     "pip": "pip";
     "printf": "printf" "gprintf";
     "pwd": "pwd" "gpwd";
@@ -72,6 +89,7 @@ shipped! {
     "ssh-keygen": "ssh-keygen";
     "stat": "stat" "gstat";
     "strip": "strip" "gstrip";
+    "sysctl": "sysctl";
     "tail": "tail" "gtail";
     "tar": "tar" "gtar" "bsdtar";
     "tcpdump": "tcpdump";
@@ -80,7 +98,9 @@ shipped! {
     "true": "true" "false" "gtrue" "gfalse";
     "uniq": "uniq" "guniq";
     "wc": "wc" "gwc";
+    "xorriso": "xorriso" "osirrox" "xorrecord";
     "yq": "yq";
+    "zic": "zic";
 }
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], usize>> = LazyLock::new(|| {
