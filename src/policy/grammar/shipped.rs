@@ -28,17 +28,22 @@ macro_rules! shipped {
 // File without its suffix, and the base names it is about.
 shipped! {
     "ag": "ag";
+    "age": "age" "rage";
+    "aria2c": "aria2c";
     "awk": "awk" "gawk" "mawk" "nawk" "original-awk";
     "cargo": "cargo";
     "cat": "cat" "gcat";
     "cmake": "cmake" "cmake3";
     "cp": "cp" "gcp";
     "csplit": "csplit" "gcsplit";
+    "curl": "curl";
     "cut": "cut" "gcut";
     "date": "date" "gdate";
     "dd": "dd" "gdd";
+    "delv": "delv";
     "diff": "diff" "gdiff";
     "diff3": "diff3" "gdiff3";
+    "dig": "dig" "mdig";
     "du": "du" "gdu";
     "echo": "echo" "gecho";
     "fd": "fd" "fdfind";
@@ -47,18 +52,28 @@ shipped! {
     "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "gfortran";
     "git": "git";
     "go": "go";
+    "gpgv": "gpgv" "gpgv2" "gpgv1" "gpgv-static";
     "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
     "head": "head" "ghead";
+    "host": "host";
     "install": "install" "ginstall";
+    "ip": "ip" "bridge" "tc";
     "jq": "jq" "gojq" "jaq";
     "ld": "ld" "ld.bfd" "ld.gold" "ld.lld" "gold";
+    "ldapsearch": "ldapsearch";
     "ln": "ln" "gln";
+    "logger": "logger";
     "ls": "ls" "gls" "dir" "vdir";
     "make": "make" "gmake";
+    "mtr": "mtr" "mtr-tiny";
     "mv": "mv" "gmv";
     "nm": "nm" "gnm" "eu-nm";
+    "nmap": "nmap";
     "npm": "npm";
+    "nslookup": "nslookup";
+    "openssl": "openssl";
     "pandoc": "pandoc";
+    "ping": "ping" "ping4" "ping6";
     "pip": "pip";
     "printf": "printf" "gprintf";
     "pwd": "pwd" "gpwd";
@@ -69,6 +84,7 @@ shipped! {
     "shuf": "shuf" "gshuf";
     "sort": "sort" "gsort";
     "split": "split" "gsplit";
+    "ss": "ss";
     "ssh-keygen": "ssh-keygen";
     "stat": "stat" "gstat";
     "strip": "strip" "gstrip";
@@ -77,9 +93,14 @@ shipped! {
     "tcpdump": "tcpdump";
     "tee": "tee" "gtee";
     "tr": "tr" "gtr";
+    "tracepath": "tracepath" "tracepath6";
+    "traceroute": "traceroute" "traceroute6" "tcptraceroute" "lft" "traceroute.db" "traceroute6.db";
     "true": "true" "false" "gtrue" "gfalse";
+    "tshark": "tshark";
     "uniq": "uniq" "guniq";
     "wc": "wc" "gwc";
+    "wget": "wget";
+    "whois": "whois";
     "yq": "yq";
 }
 
