@@ -22,6 +22,7 @@ mod rules;
 mod schema;
 mod sed;
 mod shipped;
+mod sql;
 mod tar;
 mod text;
 
