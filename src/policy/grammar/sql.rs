@@ -12,16 +12,47 @@ use std::iter::from_fn;
 
 /// Commands of sqlite3 that only describe or set how rows are shown.
 const SQLITE_SHOWS: &[&[u8]] = &[
-    b".bail", b".changes", b".databases", b".dbinfo", b".dump", b".echo", b".eqp", b".exit", b".explain",
-    b".fullschema", b".header", b".headers", b".help", b".indexes", b".indices", b".mode", b".nullvalue",
-    b".print", b".quit", b".schema", b".separator", b".sha3sum", b".show", b".stats", b".tables", b".timeout",
-    b".timer", b".version", b".width",
+    b".bail",
+    b".changes",
+    b".databases",
+    b".dbinfo",
+    b".dump",
+    b".echo",
+    b".eqp",
+    b".exit",
+    b".explain",
+    b".fullschema",
+    b".header",
+    b".headers",
+    b".help",
+    b".indexes",
+    b".indices",
+    b".mode",
+    b".nullvalue",
+    b".print",
+    b".quit",
+    b".schema",
+    b".separator",
+    b".sha3sum",
+    b".show",
+    b".stats",
+    b".tables",
+    b".timeout",
+    b".timer",
+    b".version",
+    b".width",
 ];
 
 /// Names of sqlite3 that open files: functions, tables, statements, settings.
 const SQLITE_FILES: &[&[u8]] = &[
-    b"attach", b"data_store_directory", b"fsdir", b"readfile", b"sqlar_extract", b"temp_store_directory",
-    b"writefile", b"zipfile",
+    b"attach",
+    b"data_store_directory",
+    b"fsdir",
+    b"readfile",
+    b"sqlar_extract",
+    b"temp_store_directory",
+    b"writefile",
+    b"zipfile",
 ];
 
 /// Names of sqlite3 that load code or start an editor.
@@ -78,6 +109,8 @@ fn sqlite_token(text: &[u8]) -> Option<(Token<'_>, &[u8])> {
     Some(match (first, tail) {
         (b'-', [b'-', rest @ ..]) => (Token::Blank, after(rest, b"\n")),
         (b'/', [b'*', rest @ ..]) => (Token::Blank, after(rest, b"*/")),
+        // To sqlite3 a byte order mark between words is white space.
+        (0xef, [0xbb, 0xbf, rest @ ..]) => (Token::Blank, rest),
         (b'\'' | b'"' | b'`', _) => quoted(tail, *first),
         (b'[', _) => quoted(tail, b']'),
         (byte, _) if is_word(*byte) => {
@@ -131,8 +164,20 @@ pub(super) fn psql(text: &[u8]) -> Option<&'static str> {
         let name = command.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or(command);
         let shows = matches!(
             name,
-            [b'd', ..] | b"l" | b"l+" | b"z" | b"x" | b"sf" | b"sf+" | b"sv" | b"sv+" | b"h" | b"?" | b"conninfo"
-                | b"encoding" | b"timing"
+            [b'd', ..]
+                | b"l"
+                | b"l+"
+                | b"z"
+                | b"x"
+                | b"sf"
+                | b"sf+"
+                | b"sv"
+                | b"sv+"
+                | b"h"
+                | b"?"
+                | b"conninfo"
+                | b"encoding"
+                | b"timing"
         );
         // Backquotes are run by a shell, and a second backslash begins another command.
         let plain = !command.iter().any(|byte| matches!(byte, b'`' | b'\\'));
@@ -149,8 +194,13 @@ pub(super) fn psql(text: &[u8]) -> Option<&'static str> {
             (b"" | b"begin", b"load") => return Some("code"),
             (
                 _,
-                b"lo_import" | b"lo_export" | b"pg_read_file" | b"pg_read_binary_file" | b"pg_ls_dir"
-                | b"pg_file_write" | b"pg_stat_file",
+                b"lo_import"
+                | b"lo_export"
+                | b"pg_read_file"
+                | b"pg_read_binary_file"
+                | b"pg_ls_dir"
+                | b"pg_file_write"
+                | b"pg_stat_file",
             ) => return Some("file"),
             (_, b"copy") => copy = true,
             (_, b"stdin" | b"stdout") => stream = true,
@@ -174,7 +224,9 @@ pub(super) fn mysql(text: &[u8]) -> Option<&'static str> {
             (_, b"system" | b"source" | b"tee" | b"pager" | b"edit" | b"delimiter") if begins(head) => {
                 return Some("command");
             }
-            (_, b"outfile" | b"dumpfile" | b"infile" | b"load_file") | (b"load", b"xml") => return Some("file"),
+            (_, b"outfile" | b"dumpfile" | b"infile" | b"load_file") | (b"load", b"xml") => {
+                return Some("file");
+            }
             (_, b"soname" | b"sys_exec" | b"sys_eval" | b"prepare" | b"immediate") => return Some("code"),
             (b"install", b"plugin" | b"component") => return Some("code"),
             _ => {}
