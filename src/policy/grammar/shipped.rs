@@ -27,9 +27,11 @@ macro_rules! shipped {
 
 // File without its suffix, and the base names it is about.
 shipped! {
+    "ab": "ab" "abs";
     "ag": "ag";
     "age": "age" "rage";
     "aria2c": "aria2c";
+    "arp": "arp";
     "awk": "awk" "gawk" "mawk" "nawk" "original-awk";
     "cargo": "cargo";
     "cat": "cat" "gcat";
@@ -44,11 +46,14 @@ shipped! {
     "diff": "diff" "gdiff";
     "diff3": "diff3" "gdiff3";
     "dig": "dig" "mdig";
+    "drill": "drill";
     "du": "du" "gdu";
+    "dumpcap": "dumpcap";
     "echo": "echo" "gecho";
     "fd": "fd" "fdfind";
     "file": "file";
     "find": "find" "gfind" "bfind" "bfs";
+    "finger": "finger";
     "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "gfortran";
     "git": "git";
     "go": "go";
@@ -58,9 +63,11 @@ shipped! {
     "head": "head" "ghead";
     "hg": "hg";
     "host": "host";
+    "http": "http" "https" "httpie" "xh" "xhs";
     "install": "install" "ginstall";
     "ip": "ip" "bridge" "tc";
     "jq": "jq" "gojq" "jaq";
+    "kdig": "kdig" "khost" "knslookup";
     "ld": "ld" "ld.bfd" "ld.gold" "ld.lld" "gold";
     "ldapsearch": "ldapsearch";
     "ln": "ln" "gln";
@@ -79,6 +86,7 @@ shipped! {
     "openssl": "openssl";
     "pandoc": "pandoc";
     "pg_dump": "pg_dump" "pg_dumpall";
+    "pg_restore": "pg_restore";
     "ping": "ping" "ping4" "ping6";
     "pip": "pip";
     "printf": "printf" "gprintf";
