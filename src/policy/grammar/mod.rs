@@ -24,6 +24,7 @@ mod schema;
 mod sed;
 mod shelf;
 mod shipped;
+mod sql;
 mod tar;
 mod text;
 

@@ -11,6 +11,7 @@ mod paths;
 mod properties;
 mod refusals;
 mod sed;
+mod sql;
 mod tar;
 
 /// A grammar written in a test.

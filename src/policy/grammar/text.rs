@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::{awk, sed};
+use super::{awk, sed, sql};
 
 /// A language that arguments may be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -16,6 +16,12 @@ pub(super) enum TextKind {
     Awk,
     /// Scripts of sed.
     Sed,
+    /// SQL and commands of sqlite3.
+    Sqlite,
+    /// SQL and commands of psql.
+    Psql,
+    /// SQL and commands of the client of MySQL and MariaDB.
+    Mysql,
 }
 
 impl TextKind {
@@ -24,6 +30,9 @@ impl TextKind {
         match self {
             Self::Awk => awk::scan(text),
             Self::Sed => sed::scan(text),
+            Self::Sqlite => sql::sqlite(text),
+            Self::Psql => sql::psql(text),
+            Self::Mysql => sql::mysql(text),
         }
     }
 }
