@@ -27,13 +27,17 @@ macro_rules! shipped {
 
 // File without its suffix, and the base names it is about.
 shipped! {
+    "7z": "7z" "7za" "7zr" "7zz" "7zzs" "p7zip";
     "addr2line": "addr2line" "gaddr2line";
     "ag": "ag";
+    "ar": "ar" "gar";
+    "arj": "arj";
     "awk": "awk" "gawk" "mawk" "nawk" "original-awk";
     "base58": "base58";
     "base64": "base64" "base32" "basenc" "gbase64" "gbase32" "gbasenc";
     "basename": "basename" "gbasename";
     "bc": "bc";
+    "bzip2": "bzip2" "bunzip2" "bzcat" "bzip2recover" "pbzip2" "lbzip2";
     "c++filt": "c++filt" "gc++filt";
     "cal": "cal" "ncal";
     "cargo": "cargo";
@@ -48,6 +52,7 @@ shipped! {
     "column": "column";
     "comm": "comm" "gcomm";
     "cp": "cp" "gcp";
+    "cpio": "cpio" "bsdcpio" "gcpio" "gbsdcpio";
     "csplit": "csplit" "gcsplit";
     "cut": "cut" "gcut";
     "date": "date" "gdate";
@@ -68,11 +73,13 @@ shipped! {
     "fmt": "fmt" "gfmt";
     "fold": "fold" "gfold";
     "free": "free";
+    "funzip": "funzip";
     "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "gfortran";
     "getopt": "getopt";
     "git": "git";
     "go": "go";
     "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
+    "gzip": "gzip" "gunzip" "zcat" "pigz" "unpigz" "compress" "uncompress" "ggzip" "ggunzip" "gzcat" "gpigz" "gunpigz" "gcompress" "guncompress";
     "head": "head" "ghead";
     "hexdump": "hexdump" "hd";
     "hostname": "hostname";
@@ -82,13 +89,18 @@ shipped! {
     "join": "join" "gjoin";
     "jq": "jq" "gojq" "jaq";
     "ld": "ld" "ld.bfd" "ld.gold" "ld.lld" "gold";
+    "less": "less" "zless";
     "link": "link" "unlink" "glink" "gunlink";
     "ln": "ln" "gln";
     "look": "look";
     "ls": "ls" "gls" "dir" "vdir";
+    "lz4": "lz4" "lz4c" "lz4cat" "unlz4";
     "make": "make" "gmake";
+    "man": "man";
     "mkdir": "mkdir" "mkfifo" "mknod" "gmkdir" "gmkfifo" "gmknod";
     "mktemp": "mktemp" "gmktemp";
+    "more": "more";
+    "most": "most";
     "mv": "mv" "gmv";
     "nl": "nl" "gnl";
     "nm": "nm" "gnm" "eu-nm";
@@ -102,6 +114,7 @@ shipped! {
     "paste": "paste" "gpaste";
     "patch": "patch" "gpatch";
     "pathchk": "pathchk" "gpathchk";
+    "pax": "pax" "paxtar";
     "pip": "pip";
     "pr": "pr" "gpr";
     "printf": "printf" "gprintf";
@@ -109,6 +122,8 @@ shipped! {
     "ptx": "ptx" "gptx";
     "pwd": "pwd" "gpwd";
     "pytest": "pytest" "py.test";
+    "ranlib": "ranlib" "granlib";
+    "rar": "rar" "unrar" "unrar-free";
     "readelf": "readelf" "greadelf";
     "readlink": "readlink" "greadlink";
     "realpath": "realpath" "grealpath";
@@ -148,6 +163,7 @@ shipped! {
     "uname": "uname" "arch" "guname" "garch";
     "uniq": "uniq" "guniq";
     "units": "units";
+    "unzip": "unzip" "zipinfo";
     "uptime": "uptime" "guptime";
     "uudecode": "uudecode";
     "uuencode": "uuencode";
@@ -156,8 +172,11 @@ shipped! {
     "who": "who" "gwho";
     "whoami": "whoami" "logname" "hostid" "tty" "users" "groups" "gwhoami" "glogname" "ghostid" "gtty" "gusers" "ggroups";
     "xxd": "xxd";
+    "xz": "xz" "unxz" "xzcat" "lzma" "unlzma" "lzcat";
     "yes": "yes" "gyes";
     "yq": "yq";
+    "zip": "zip" "zipcloak" "zipnote" "zipsplit";
+    "zstd": "zstd" "zstdcat" "unzstd" "zstdmt" "pzstd";
 }
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], usize>> = LazyLock::new(|| {
