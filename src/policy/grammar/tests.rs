@@ -6,6 +6,7 @@ use crate::config::examples::split;
 mod awk;
 mod dialects;
 mod files;
+mod outside;
 mod paths;
 mod properties;
 mod refusals;
