@@ -175,6 +175,8 @@ shipped! {
     "xz": "xz" "unxz" "xzcat" "lzma" "unlzma" "lzcat";
     "yes": "yes" "gyes";
     "yq": "yq";
+    "zdiff": "zdiff" "zcmp" "bzdiff" "bzcmp" "xzdiff" "xzcmp" "lzdiff" "lzcmp";
+    "zgrep": "zgrep" "zegrep" "zfgrep" "bzgrep" "bzegrep" "bzfgrep" "xzgrep" "xzegrep" "xzfgrep" "lzgrep" "lzegrep" "lzfgrep" "zstdgrep";
     "zip": "zip" "zipcloak" "zipnote" "zipsplit";
     "zstd": "zstd" "zstdcat" "unzstd" "zstdmt" "pzstd";
 }
