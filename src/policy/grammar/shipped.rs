@@ -27,7 +27,7 @@ macro_rules! shipped {
 
 // File without its suffix, and the base names it is about.
 shipped! {
-    "7z": "7z" "7za" "7zr" "7zz" "7zzs" "p7zip";
+    "7z": "7z" "7za" "7zr" "7zz" "7zzs";
     "addr2line": "addr2line" "gaddr2line";
     "ag": "ag";
     "ar": "ar" "gar";
@@ -51,6 +51,7 @@ shipped! {
     "colrm": "colrm";
     "column": "column";
     "comm": "comm" "gcomm";
+    "compress": "compress" "uncompress";
     "cp": "cp" "gcp";
     "cpio": "cpio" "bsdcpio" "gcpio" "gbsdcpio";
     "csplit": "csplit" "gcsplit";
@@ -79,7 +80,7 @@ shipped! {
     "git": "git";
     "go": "go";
     "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
-    "gzip": "gzip" "gunzip" "zcat" "pigz" "unpigz" "compress" "uncompress" "ggzip" "ggunzip" "gzcat" "gpigz" "gunpigz" "gcompress" "guncompress";
+    "gzip": "gzip" "gunzip" "zcat" "pigz" "unpigz" "ggzip" "ggunzip" "gzcat" "gpigz" "gunpigz";
     "head": "head" "ghead";
     "hexdump": "hexdump" "hd";
     "hostname": "hostname";
@@ -123,7 +124,7 @@ shipped! {
     "pwd": "pwd" "gpwd";
     "pytest": "pytest" "py.test";
     "ranlib": "ranlib" "granlib";
-    "rar": "rar" "unrar" "unrar-free";
+    "rar": "rar" "unrar";
     "readelf": "readelf" "greadelf";
     "readlink": "readlink" "greadlink";
     "realpath": "realpath" "grealpath";
