@@ -19,8 +19,6 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["git", "check-ignore", "--no-index", "-v", "a.o"], "git.option.no-index"),
     // Prints a directory, but is no subcommand, and the policy asks for one.
     (&["git", "--exec-path"], "git.subcommand"),
-    // The second value of --arg is looked at as an option; jaq, which shares the grammar, has that one.
-    (&["jq", "-n", "--arg", "m", "--in-place", "$m"], "jq.in-place"),
 ];
 
 /// The least number of rows of a program that its everyday use needs.

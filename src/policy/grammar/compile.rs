@@ -70,6 +70,8 @@ impl Options {
         for spec in &source.long {
             let plain = spec.replace("=#", "=");
             let number = plain.len() < spec.len();
+            let pair = plain.ends_with("=2");
+            let plain = plain.replace("=2", "=");
             let spec = &plain;
             let (names, arity) = match spec.strip_suffix("=?") {
                 Some(names) => (names, Arity::Optional),
@@ -78,6 +80,7 @@ impl Options {
             own.add(&names.split('|').collect::<Vec<_>>(), arity, style)?;
             if let Some(option) = own.list.last_mut() {
                 option.number = number;
+                option.pair = pair;
             }
         }
         for option in own.list {
@@ -113,6 +116,7 @@ impl Options {
             names: spelled,
             arity,
             number: false,
+            pair: false,
             pass: None,
             rules: Vec::new(),
             text: None,

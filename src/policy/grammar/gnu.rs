@@ -44,6 +44,8 @@ pub(super) enum Step {
     Done,
     /// It took the next element as its value.
     TookNext,
+    /// It took the next two.
+    TookTwo,
     /// It is not known whether it takes the next element.
     Doubtful,
 }
@@ -77,7 +79,11 @@ pub(super) fn walk<'g, 'a>(
             }
         };
         doubtful = step == Step::Doubtful;
-        at = at.saturating_add(if step == Step::TookNext { 2 } else { 1 });
+        at = at.saturating_add(match step {
+            Step::TookTwo => 3,
+            Step::TookNext => 2,
+            Step::Done | Step::Doubtful => 1,
+        });
     }
     ControlFlow::Continue(())
 }
@@ -156,7 +162,11 @@ pub(super) fn report<'g, 'a>(
     let takes = attached.is_none() && option.arity == Arity::Required;
     let value = if takes { next } else { attached };
     sink(Event::Option { option, value, at })?;
-    ControlFlow::Continue(if takes { Step::TookNext } else { Step::Done })
+    ControlFlow::Continue(match (takes, option.pair) {
+        (true, true) => Step::TookTwo,
+        (true, false) => Step::TookNext,
+        (false, _) => Step::Done,
+    })
 }
 
 /// Reads `word`, a long option without its dashes. `argument` is the element as it stands.

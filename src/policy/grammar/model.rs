@@ -30,6 +30,8 @@ pub(super) struct Opt {
     pub(super) arity: Arity,
     /// Its value is a number; where the dialect looks at that.
     pub(super) number: bool,
+    /// Another element, which is text, follows its value.
+    pub(super) pair: bool,
     /// The pass that reads it, from 0; absent for the last one.
     pub(super) pass: Option<usize>,
     /// What is refused about it.

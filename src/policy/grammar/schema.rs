@@ -5,7 +5,7 @@
 //!
 //! An option is written as `NAME[|NAME…][=|=?]`: `=` takes a value, `=?` only an attached one. A name
 //! of one letter is a short option: `"output|o="` is `-o FILE` and `--output FILE`. `=#` and `=#?` take a
-//! number and nothing else (`perl`).
+//! number and nothing else (`perl`). `=2` takes two elements, the second of which is text (`jq --arg`).
 
 use std::collections::BTreeMap;
 

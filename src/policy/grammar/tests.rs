@@ -7,6 +7,7 @@ mod awk;
 mod dialects;
 mod files;
 mod operator;
+mod outside;
 mod paths;
 mod properties;
 mod refusals;

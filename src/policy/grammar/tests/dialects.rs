@@ -57,6 +57,19 @@ const GNU: &str = r#"
 "#;
 
 #[test]
+fn an_option_may_take_two_elements() {
+    let file = "program = \"t\"\nflags = \"i\"\nlong = [\"arg=2\"]";
+    let rows = [
+        ("--arg a -i x -i", "--arg=a 0:x -i"),
+        ("--arg -i -i -i", "--arg=-i -i"),
+        ("--arg=a -i", "--arg=a -i"),
+        ("x --arg a", "0:x --arg=a"),
+        ("--arg a -- -i", "--arg=a -i"),
+    ];
+    table(file, &rows);
+}
+
+#[test]
 fn gnu_short_options() {
     table(
         GNU,
