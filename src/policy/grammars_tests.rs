@@ -212,3 +212,24 @@ fn file_names_outside_are_refused_with_and_without_a_grammar() {
         "{denial:?}"
     );
 }
+
+#[test]
+fn a_program_of_the_workspace_is_refused_however_it_is_allowed() {
+    let names = ["./s", "bin/grep", "/srv/ws/bin/grep", "/srv/ws/../ws/x", "/usr/bin/sort"];
+    let inside = |config: &mut Config| {
+        std::sync::Arc::get_mut(&mut config.workspace).unwrap().path = "/srv/ws".into();
+    };
+    let any = policy(&[], |config| {
+        inside(config);
+        config.allow_any = true;
+    });
+    for policy in [policy(&names, inside), any] {
+        for name in &names[..2] {
+            assert_eq!(rule(&policy, name), "names.relative", "{name}");
+        }
+        for name in &names[2..4] {
+            assert_eq!(rule(&policy, name), "names.workspace", "{name}");
+        }
+        assert!(rule(&policy, names[4]).starts_with("ok "));
+    }
+}

@@ -16,7 +16,7 @@ use super::environment::Base;
 use super::grammar::Library;
 use super::grammars::{self, Grammars};
 use super::names::{self, DeniedNames};
-use super::paths::View;
+use super::paths::{self, View};
 use super::words::quoted;
 use super::{Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::config::program::Program;
@@ -277,12 +277,14 @@ impl Policy {
             if let Some(refused) = &entry.refused {
                 return Err(refused.clone());
             }
+            self.check_place(text)?;
             self.check_arguments(&entry.grammars, &entry.command, rest, place)?;
             return Ok(Rule { id: "allow", kind: RuleKind::Allow, grant: Grant::Listed(&entry.command) });
         }
         self.denied.check_asked(name)?;
         let Some((id, kind)) = list.admits(text) else { return Err(list.not_listed(name)) };
-        let program = self.resolve(text)?;
+        self.check_place(text)?;
+        let program = self.config.programs.find(text);
         let grammars = Grammars::of(&self.library, name, program.as_deref())
             .map_err(|problem| grammars::broken(&problem))?;
         let (mut judged, mut presets) = (false, &grammars);
@@ -304,21 +306,25 @@ impl Policy {
         Ok(Rule { id, kind, grant })
     }
 
-    /// The program behind a name without an entry. A relative path would mean a file of the
-    /// workspace, which whoever writes there chooses.
-    fn resolve(&self, name: &str) -> Result<Option<Arc<Program>>, Denial> {
-        if name.contains('/') && !name.starts_with('/') {
-            return Err(Denial {
-                rule: Cow::Borrowed("names.relative"),
-                kind: RuleKind::BuiltinDeny,
-                reason: Reason::CommandNotAllowed,
-                message: format!(
-                    "Command {} is a relative path; use a bare name or an absolute path.",
-                    quoted(name.as_bytes())
-                ),
-            });
+    /// A program is never one of the workspace, which whoever writes there chooses.
+    fn check_place(&self, name: &str) -> Result<(), Denial> {
+        if !name.contains('/') {
+            return Ok(());
         }
-        Ok(self.config.programs.find(name))
+        let workspace = &self.config.workspace.path;
+        let (rule, what) = if !name.starts_with('/') {
+            ("names.relative", "is a relative path; use a bare name or an absolute path")
+        } else if workspace != Path::new("/") && paths::resolved(Path::new(name)).starts_with(workspace) {
+            ("names.workspace", "lies in the workspace; use a program of the host")
+        } else {
+            return Ok(());
+        };
+        Err(Denial {
+            rule: Cow::Borrowed(rule),
+            kind: RuleKind::BuiltinDeny,
+            reason: Reason::CommandNotAllowed,
+            message: format!("Command {} {what}.", quoted(name.as_bytes())),
+        })
     }
 
     fn check_arguments(

@@ -88,7 +88,7 @@ impl View<'_> {
 }
 
 /// An absolute path without `.`, `..` and doubled slashes, by its letters alone.
-fn resolved(path: &Path) -> PathBuf {
+pub(super) fn resolved(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for component in path.components() {
         match component {
