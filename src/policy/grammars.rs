@@ -96,6 +96,11 @@ impl Grammars {
         Ok(())
     }
 
+    /// Each of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Found> {
+        self.found.iter().flatten()
+    }
+
     /// Judges the arguments. Answers where in them a command of its own begins, if one does.
     pub(super) fn check(
         &self,

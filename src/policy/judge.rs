@@ -31,7 +31,7 @@ const NESTED: usize = 8;
 pub struct Policy {
     config: Arc<Config>,
     denied: &'static DeniedNames,
-    library: Library,
+    pub(super) library: Library,
     own: AllowList,
     toolkits: BTreeMap<String, AllowList>,
     environment: Base,

@@ -92,6 +92,17 @@ impl DeniedNames {
         self.groups.get(index)
     }
 
+    /// Id and reason of the group that a base name belongs to.
+    pub(super) fn known(&self, base: &[u8]) -> Option<(&str, &str)> {
+        self.group(base).map(|group| (group.id.as_str(), group.reason.as_str()))
+    }
+
+    /// Every exact name of the table, and every pattern.
+    pub(super) fn written(&self) -> (impl Iterator<Item = &str>, impl Iterator<Item = &str>) {
+        let names = self.groups.iter().flat_map(|group| &group.names).map(String::as_str);
+        (names, self.groups.iter().flat_map(|group| &group.patterns).map(String::as_str))
+    }
+
     /// Judges what was asked for.
     pub(super) fn check_asked(&self, name: &[u8]) -> Result<(), Denial> {
         match self.group(base_name(name)) {
