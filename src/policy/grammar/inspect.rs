@@ -69,11 +69,12 @@ impl Grammar {
 
     fn reachable(&self, subcommands: Option<&[String]>) -> Vec<&Node> {
         let mut found = self.trees();
+        let tops = found.len();
         let wanted =
             |name: &[u8]| subcommands.is_none_or(|list| list.iter().any(|own| own.as_bytes() == name));
         let mut at = 0;
         while let Some(node) = found.get(at).copied() {
-            let top = at < self.trees().len();
+            let top = at < tops;
             let children = node.children.iter().filter(|(name, _)| !top || wanted(name));
             found.extend(children.map(|(_, child)| &**child));
             found.extend(node.any_child.iter().filter(|_| subcommands.is_none()).map(|child| &**child));
