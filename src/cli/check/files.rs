@@ -18,11 +18,8 @@ struct User {
 
 impl User {
     fn of(book: &Book<'_>) -> Self {
-        let own = match std::fs::metadata("/proc/self") {
-            Ok(own) if own.uid() != 0 => Some((own.uid(), own.gid())),
-            // Root writes everywhere: of use is only what others can write. Without /proc, too.
-            Ok(_) | Err(_) => None,
-        };
+        // Root writes everywhere: of use is only what others can write.
+        let own = server_ids().filter(|(uid, _)| *uid != 0);
         Self {
             ids: match book.config.sandbox.user {
                 // A server that is not root cannot switch.
@@ -42,6 +39,11 @@ impl User {
         let own = file.uid() == uid && mode & 0o200 != 0;
         (own || (file.gid() == gid && mode & 0o020 != 0)).then_some("the user that commands run as")
     }
+}
+
+/// Who this process is, unless there is no `/proc` to say so.
+pub(super) fn server_ids() -> Option<(u32, u32)> {
+    std::fs::metadata("/proc/self").map_or(None, |own| Some((own.uid(), own.gid())))
 }
 
 pub(super) fn look(book: &mut Book<'_>) {

@@ -59,7 +59,7 @@ pub(super) const LINTS: &[(&str, Severity, &str)] = &[
     ("read-secret", Warning, "commands may read where secrets are kept"),
     ("read-audit", Warning, "commands may read the audit records"),
     ("require-missing", Warning, "a layer is not required: a host without it is served all the same"),
-    ("user-root", Warning, "commands run as root"),
+    ("user-root", Warning, "commands run as root on purpose"),
 ];
 
 /// One finding.

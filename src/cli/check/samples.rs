@@ -146,10 +146,10 @@ impl Reader<'_> {
 
     fn repeated(&mut self, parts: Vec<String>) -> Vec<String> {
         let mut all = match self.rest.peek() {
-            Some('?') => parts.iter().cloned().chain([String::new()]).collect(),
+            Some('?') => [String::new()].into_iter().chain(parts).collect(),
             Some('*') => {
                 self.complete = false;
-                parts.iter().cloned().chain([String::new()]).collect()
+                [String::new()].into_iter().chain(parts).collect()
             }
             Some('+') => {
                 self.complete = false;
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn finite_patterns_are_written_out() {
         assert_eq!(complete("ls|cat").unwrap(), ["ls", "cat"]);
-        assert_eq!(complete("g?(sort|uniq)").unwrap(), ["gsort", "guniq", "sort", "uniq"]);
+        assert_eq!(complete("g?(sort|uniq)").unwrap(), ["sort", "uniq", "gsort", "guniq"]);
         assert_eq!(complete(r"a[xy]\.b").unwrap(), ["ax.b", "ay.b"]);
         assert_eq!(complete("(?:a|b)c").unwrap(), ["ac", "bc"]);
     }

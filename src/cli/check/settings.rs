@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::files;
 use super::lint::Book;
 use crate::config::{Requirement, RunUser, Sink, hooks};
 
@@ -111,9 +112,8 @@ pub(super) fn look(book: &mut Book<'_>) {
     environment(book);
     reads(book);
     required(book);
-    if matches!(config.sandbox.user, RunUser::Ids { uid: 0, .. }) {
-        let message =
-            "sandbox.user names root: commands own what root owns, and limits.processes does not hold";
+    if config.sandbox.user == RunUser::Keep && files::server_ids().is_some_and(|(uid, _)| uid == 0) {
+        let message = "sandbox.user = \"keep\", and this user is root: commands own what root owns, and limits.processes does not hold";
         book.add("user-root", "sandbox.user", message, "name an unprivileged UID:GID");
     }
 }

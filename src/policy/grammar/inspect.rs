@@ -44,13 +44,11 @@ impl Grammar {
     pub fn subcommand(&self, name: &str) -> Standing<'_> {
         let mut standing = Standing::Unknown;
         for tree in self.trees() {
-            let own = tree.children.get(name.as_bytes());
-            let Some(node) = own.or(tree.any_child.as_ref()) else { continue };
+            // The entry for all others is no knowledge about this one.
+            let Some(node) = tree.children.get(name.as_bytes()) else { continue };
             match &node.refused {
                 Some(rule) => return Standing::Refused(&rule.id),
-                None if own.is_some() => standing = Standing::Known,
-                // A rule for all others is no knowledge about this one.
-                None => {}
+                None => standing = Standing::Known,
             }
         }
         standing
