@@ -234,6 +234,13 @@ mod tests {
             refused.content.first().unwrap().as_text().unwrap().text,
             "Command 'rm' is not allowlisted. Allowed: git, rg"
         );
+        let second = |denial| {
+            let refused = result("rm", Outcome::Denied(denial));
+            refused.content.get(1).unwrap().as_text().unwrap().text.clone()
+        };
+        let denial = Denial::new("allow", RuleKind::Allow, Reason::CommandNotAllowed, words);
+        assert_eq!(second(denial.clone().instead("allowed: git, rg")), "Refused by rule allow.");
+        assert_eq!(second(denial.instead("use rg")), "Refused by rule allow; instead: use rg.");
         let source = std::io::Error::from_raw_os_error(28);
         let unavailable = Outcome::AuditUnavailable(AuditError {
             operation: "write",

@@ -153,3 +153,36 @@ impl Reason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_follow_kind_and_rule() {
+        let layer = |rule: &'static str, kind| Denial::new(rule, kind, Reason::ArgumentDenied, "x").layer();
+        assert_eq!(layer("allow", RuleKind::Allow), "name");
+        assert_eq!(layer("names.shell", RuleKind::BuiltinDeny), "name");
+        assert_eq!(layer("arguments.nul", RuleKind::BuiltinDeny), "argument");
+        assert_eq!(layer("sort.output", RuleKind::ArgDeny), "argument");
+        assert_eq!(layer("path.outside", RuleKind::ArgDeny), "path");
+        assert_eq!(layer("limits.arguments", RuleKind::Limit), "limit");
+        assert_eq!(layer("cwd.outside", RuleKind::Cwd), "cwd");
+        assert_eq!(layer("environment.hook", RuleKind::Env), "environment");
+    }
+
+    #[test]
+    fn what_the_message_says_is_not_said_twice() {
+        let denial = Denial::new("a.b", RuleKind::ArgDeny, Reason::ArgumentDenied, "No. Allowed: x");
+        assert_eq!(denial.clone().instead("allowed: x").advice(), None);
+        assert_eq!(denial.clone().instead("leave it out").advice(), Some("leave it out"));
+        assert_eq!(denial.advice(), None);
+    }
+
+    #[test]
+    fn a_nested_command_counts_from_the_outer_one() {
+        let denial = Denial::new("a.b", RuleKind::ArgDeny, Reason::ArgumentDenied, "x");
+        assert_eq!(denial.clone().at(1).nested_at(3).at, Some(4));
+        assert_eq!(denial.nested_at(3).at, None);
+    }
+}
