@@ -25,8 +25,10 @@ use crate::config::Command;
 pub(super) fn check(command: &Command, arguments: &[&[u8]], view: Option<View<'_>>) -> Result<(), Denial> {
     check_subcommands(command, arguments)?;
     check_options(command, arguments)?;
-    let outside = view.and_then(|view| arguments.iter().find(|argument| view.holds_outside(argument)));
-    outside.map_or(Ok(()), |argument| Err(outside_path(command, argument)))
+    let Some(view) = view else { return Ok(()) };
+    let outside = arguments.iter().enumerate().find(|(_, argument)| view.holds_outside(argument));
+    outside
+        .map_or(Ok(()), |(index, argument)| Err(outside_path(command, argument).at(index.saturating_add(1))))
 }
 
 fn check_options(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
@@ -121,18 +123,14 @@ fn denied_option(command: &Command, denied: &str, argument: &[u8]) -> Denial {
 }
 
 fn outside_path(command: &Command, argument: &[u8]) -> Denial {
-    Denial {
-        rule: Cow::Borrowed(paths::RULE),
-        kind: RuleKind::ArgDeny,
-        reason: Reason::ArgumentDenied,
-        message: format!(
-            "Argument {} of '{}' is refused: it {}; {}.",
-            quoted(argument),
-            command.name,
-            paths::REASON,
-            paths::INSTEAD
-        ),
-    }
+    let message = format!(
+        "Argument {} of '{}' is refused: it {}; {}.",
+        quoted(argument),
+        command.name,
+        paths::REASON,
+        paths::INSTEAD
+    );
+    Denial::new(paths::RULE, RuleKind::ArgDeny, Reason::ArgumentDenied, message).instead(paths::INSTEAD)
 }
 
 /// First part of a rule id: `jq` for `/usr/bin/jq`.

@@ -57,7 +57,7 @@ impl Denial {
             RuleKind::Env => "environment",
             RuleKind::Limit => "limit",
             RuleKind::Allow | RuleKind::AllowPattern => "name",
-            _ if self.rule.starts_with("path.") => "path",
+            RuleKind::ArgDeny if self.rule == super::paths::RULE => "path",
             RuleKind::ArgDeny => "argument",
             RuleKind::BuiltinDeny if self.rule.starts_with("names.") => "name",
             RuleKind::BuiltinDeny => "argument",

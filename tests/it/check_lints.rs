@@ -85,7 +85,9 @@ fn the_builtin_policy_has_no_warning() {
 
 #[test]
 fn a_plain_policy_has_no_lint() {
-    only(&House::new().lints("allow = [\"cat\", \"sort\"]\n"), &[]);
+    let house = House::new();
+    only(&house.lints("allow = [\"cat\", \"sort\"]\n"), &[]);
+    only(&house.lints("[command.cat]\npaths = \"any\"\n"), &["paths-any command.cat.paths 3"]);
 }
 
 #[test]
@@ -446,6 +448,7 @@ fn a_refusal_names_layer_argument_and_what_to_do() {
         (&["ls -l"], "name", 0, "pass each argument as its own element"),
         (&["git", "grep", "-n", "-O", "x"], "argument", 3, "use -n"),
         (&["git", "push"], "argument", 1, "allowed: "),
+        (&["cat", "x", "/etc/shadow"], "path", 2, "name a file in the workspace"),
         (&["sort", "x", "-uo", "y"], "argument", 2, "read the result from standard output"),
     ] {
         let answer = explain(argv);

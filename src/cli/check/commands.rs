@@ -18,6 +18,14 @@ pub(super) fn look(book: &mut Book<'_>) -> Result<(), PolicyError> {
             continue;
         }
         powers(book, command, &grammars)?;
+        if command.any_path {
+            let key = format!("{}.paths", book.places.command(&command.name));
+            let message = format!(
+                "{} may be given file names outside of the workspace; the kernel alone says what it can open",
+                command.name
+            );
+            book.add("paths-any", key, message, "remove the key where that is not needed");
+        }
         subcommands(book, command, &grammars);
         options(book, command, &grammars);
     }
@@ -176,7 +184,7 @@ fn loosens(lax: &Command, strict: &Command) -> bool {
         (Some(own), Some(others)) => own.iter().all(|name| others.contains(name)),
     };
     let denied = strict.deny_options.iter().all(|option| lax.deny_options.contains(option));
-    !narrowed || !denied || (strict.known_only && !lax.known_only)
+    !narrowed || !denied || (lax.any_path && !strict.any_path) || (strict.known_only && !lax.known_only)
 }
 
 /// Whether two names mean one program: one file may be hundreds (uutils, busybox).

@@ -40,6 +40,7 @@ pub(super) const LINTS: &[(&str, Severity, &str)] = &[
     ("writes-files", Note, "writing files is what an allowed program is for"),
     ("no-grammar", Note, "nothing is known about the arguments of an allowed program"),
     ("confine-needless", Note, "interpreters = \"confine\" on a name that is not always refused"),
+    ("paths-any", Note, "file names outside of the workspace are left to the kernel"),
     ("pattern-any", Warning, "a pattern admits names that nobody has thought of"),
     ("pattern-denied-name", Warning, "a pattern matches always-denied names"),
     ("pattern-shadowed", Warning, "a pattern matches only names that are listed anyway"),
