@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::grammar::Found;
+use super::grammar::{self, Found};
 use super::grammars::Grammars;
 use super::names::{DeniedNames, base_name};
 use super::{Policy, PolicyError};
@@ -34,6 +34,23 @@ static RUNS: LazyLock<Result<File, String>> =
 pub fn runs_programs(name: &str) -> Result<bool, String> {
     let base = String::from_utf8_lossy(base_name(name.as_bytes())).into_owned();
     RUNS.as_ref().map(|file| file.names.contains(&base)).map_err(Clone::clone)
+}
+
+/// Programs that start others, and of which nothing else is known: neither always denied nor with a grammar.
+///
+/// # Errors
+/// When shipped data is broken.
+pub fn open_runners() -> Result<Vec<&'static str>, PolicyError> {
+    let file = RUNS.as_ref().map_err(|problem| PolicyError::Grammar(problem.clone()))?;
+    let mut found = Vec::new();
+    for name in &file.names {
+        let known = always_denied(name)?.is_some()
+            || grammar::program(name.as_bytes()).map_err(PolicyError::Grammar)?.is_some();
+        if !known {
+            found.push(name.as_str());
+        }
+    }
+    Ok(found)
 }
 
 /// Id and reason of the group of always-denied names that a name belongs to.

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use super::lint::Book;
 use crate::config::Command;
-use crate::policy::grammar::{Grammar, Standing};
+use crate::policy::grammar::{Found, Grammar, Standing};
 use crate::policy::{PolicyError, Reason, knowledge};
 
 pub(super) fn look(book: &mut Book<'_>) -> Result<(), PolicyError> {
     let config = book.config;
     for command in config.commands.values() {
-        let grammars = book.policy.grammars(command)?;
+        let found = book.policy.grammars(command)?;
+        let grammars: Vec<&Grammar> = found.iter().map(|grammar| &**grammar).collect();
         if !name(book, command)? {
             continue;
         }
@@ -194,6 +195,6 @@ fn related(book: &Book<'_>, one: &Command, other: &Command) -> Result<bool, Poli
         return Ok(true);
     }
     let others = book.policy.grammars(other)?;
-    let shared = |own: &&'static Grammar| others.iter().any(|other| std::ptr::eq(*own, *other));
+    let shared = |own: &Found| others.iter().any(|other| std::ptr::eq::<Grammar>(&**own, &**other));
     Ok(book.policy.grammars(one)?.iter().any(shared))
 }

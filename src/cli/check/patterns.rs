@@ -19,6 +19,7 @@ pub(super) fn look(book: &mut Book<'_>) -> Result<(), PolicyError> {
         return Ok(());
     }
     let denied = denied()?;
+    let runners = knowledge::open_runners()?;
     let config = book.config;
     for pattern in &config.allow_patterns {
         let text = written(pattern);
@@ -30,13 +31,19 @@ pub(super) fn look(book: &mut Book<'_>) -> Result<(), PolicyError> {
         let matched: Vec<&str> =
             denied.iter().map(String::as_str).filter(|name| pattern.is_match(name)).collect();
         if !matched.is_empty() {
-            let shown = matched.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-            let more = matched.len().saturating_sub(SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let message = format!(
-                "pattern '{text}' matches names that are always refused: {shown}{more}; it is wider than meant"
+                "pattern '{text}' matches names that are always refused: {}; it is wider than meant",
+                few(&matched)
             );
             book.add("pattern-denied-name", key.clone(), message, "list the names that are needed");
+        }
+        let matched: Vec<&str> = runners.iter().copied().filter(|name| pattern.is_match(name)).collect();
+        if !matched.is_empty() {
+            let message = format!(
+                "pattern '{text}' admits programs that are known to start others, and no grammar says how: {}",
+                few(&matched)
+            );
+            book.add("runs-programs", key.clone(), message, "list the names that are needed");
         }
         let own = samples::of(text);
         let mut names = own.names.iter().filter(|name| pattern.is_match(name)).peekable();
@@ -46,6 +53,15 @@ pub(super) fn look(book: &mut Book<'_>) -> Result<(), PolicyError> {
         }
     }
     Ok(())
+}
+
+/// The first of some names, and how many there are beside them.
+fn few(names: &[&str]) -> String {
+    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// All always-denied names, and samples of the patterns for such names.
