@@ -185,7 +185,12 @@ fn loosens(lax: &Command, strict: &Command) -> bool {
         (Some(own), Some(others)) => own.iter().all(|name| others.contains(name)),
     };
     let denied = strict.deny_options.iter().all(|option| lax.deny_options.contains(option));
-    !narrowed || !denied || (lax.any_path && !strict.any_path) || (strict.known_only && !lax.known_only)
+    let unruled = lax.argument_rules.is_empty() && !strict.argument_rules.is_empty();
+    !narrowed
+        || !denied
+        || unruled
+        || (lax.any_path && !strict.any_path)
+        || (strict.known_only && !lax.known_only)
 }
 
 /// Whether two names mean one program: one file may be hundreds (uutils, busybox).
