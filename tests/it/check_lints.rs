@@ -149,7 +149,7 @@ fn no_program_that_starts_others_goes_unsaid() {
 fn patterns_are_tried_on_names() {
     let house = House::new();
     let lints = house.lints(
-        "allow = [\"cat\", \"ls\"]\nallow_patterns = [\".*\",\n\"py[a-z]+3\",\n\"[bc]?ash\",\n\"[c]a(t)\",\n\"git-[a-z]+\"]\n",
+        "allow = [\"cat\", \"ls\"]\nallow_patterns = [\".*\",\n\"py[a-z]+3\",\n\"[bc]?ash\",\n\"[c]a(t)\",\n\"zq-[a-z]+\"]\n",
     );
     let runners = cofferdam::policy::knowledge::open_runners().unwrap();
     let mut wanted = vec![
