@@ -261,14 +261,10 @@ impl Appliance {
         let limits = &self.config().limits;
         if let Some(bytes) = stdin.filter(|bytes| bytes.len() > limits.stdin_bytes) {
             let (asked, most) = (bytes.len(), limits.stdin_bytes);
-            return Err(Denial {
-                rule: "limits.stdin_bytes".into(),
-                kind: RuleKind::Limit,
-                reason: Reason::LimitTooHigh,
-                message: format!(
-                    "standard input has {asked} bytes; the policy allows {most} (limits.stdin_bytes)"
-                ),
-            });
+            let message =
+                format!("standard input has {asked} bytes; the policy allows {most} (limits.stdin_bytes)");
+            return Err(Denial::new("limits.stdin_bytes", RuleKind::Limit, Reason::LimitTooHigh, message)
+                .instead("send less"));
         }
         let cwd = self.config().workspace.resolve(request.cwd.as_deref());
         match self.policy.judge(request, cwd) {
@@ -279,14 +275,13 @@ impl Appliance {
 
     /// A place among the runs that the policy allows at the same time.
     fn place(&self) -> Result<SemaphorePermit<'_>, Denial> {
-        self.places.try_acquire().map_err(|_| Denial {
-            rule: "limits.jobs".into(),
-            kind: RuleKind::Limit,
-            reason: Reason::RateLimited,
-            message: format!(
+        self.places.try_acquire().map_err(|_| {
+            let message = format!(
                 "{} commands run already, as many as the policy allows (limits.jobs); try again when one has ended",
                 self.config().limits.jobs
-            ),
+            );
+            Denial::new("limits.jobs", RuleKind::Limit, Reason::RateLimited, message)
+                .instead("try again when one has ended")
         })
     }
 

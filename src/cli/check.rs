@@ -1,17 +1,29 @@
 //! `cofferdam check`: validates a policy, runs its examples, and says what it leaves open.
+//!
+//! Purpose: what is wrong with a policy, or weaker than its author thinks, comes out before it is used; and
+//! what a change of it changes. Inputs: one policy, or two and a corpus. Called by the command line only;
+//! starts nothing.
 
-use std::fmt::Write as _;
+mod commands;
+mod diff;
+mod files;
+mod lint;
+mod patterns;
+mod report;
+mod samples;
+mod settings;
+
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::json;
+use self::lint::Book;
+use self::report::Findings;
+use crate::config::{Config, ConfigError, LoadOptions, examples, keys};
+use crate::policy::{Policy, PolicyError};
 
-use crate::config::{Config, ConfigError, LoadOptions, Source, examples, keys};
-use crate::policy::{Policy, PolicyError, Reason};
-
-/// A policy that does not load, or whose examples fail.
+/// A policy that does not load, whose examples fail, or that has warnings where none may be.
 const BAD: u8 = 1;
 
 /// Validate a policy file, run its examples and print what it leaves open.
@@ -22,9 +34,14 @@ Examples:
   cofferdam check policy.toml                a file; every fault with its line and column
   cofferdam check policy.toml --workspace .  with another workspace than the file names
   cofferdam check --json policy.toml         the same as one JSON object
+  cofferdam check policy.toml --deny-warnings --accept network-open
+                                             for a pipeline: fails on what weakens it, but for this
+  cofferdam check new.toml --diff old.toml   which command lines it judges otherwise than old.toml
   cofferdam check --help-keys                every key, its type, default and meaning
+  cofferdam check --help-lints               every lint, its severity and meaning
 
-Exit status: 0 the policy is good, 1 it is not, 125 the command line is wrong.")]
+Exit status: 0 the policy is good, 1 it is not (with --deny-warnings: or has a warning, or, with
+--diff, allows what the other refuses), 125 the command line is wrong or a corpus cannot be read.")]
 pub struct Args {
     /// Policy file; without one, the built-in policy
     #[arg(value_name = "FILE")]
@@ -35,17 +52,40 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// End with status 1 when there is a warning
+    #[arg(long, visible_alias = "strict")]
+    deny_warnings: bool,
+    /// Lints that are known and wanted so: they count as notes
+    #[arg(long, value_name = "LINT,…", value_delimiter = ',')]
+    accept: Vec<String>,
+    /// Print only the command lines whose verdict or rule differs from that of another policy file
+    #[arg(long, value_name = "OTHER")]
+    diff: Option<PathBuf>,
+    /// JSON lines to judge with --diff: {"argv":[…],"allow":[…]?}; without it, all known examples
+    #[arg(long, value_name = "FILE", requires = "diff")]
+    corpus: Option<PathBuf>,
     /// Print every key of a policy file and end
-    #[arg(long, conflicts_with_all = ["file", "workspace", "json"])]
+    #[arg(long, conflicts_with_all = ["file", "workspace", "json", "deny_warnings", "accept", "diff", "help_lints"])]
     help_keys: bool,
+    /// Print every lint and end
+    #[arg(long, conflicts_with_all = ["file", "workspace", "json", "deny_warnings", "accept", "diff"])]
+    help_lints: bool,
 }
 
-/// What `check` found in a policy that loads.
-#[derive(Debug)]
-struct Findings {
-    failures: Vec<examples::Failure>,
-    warnings: Vec<String>,
-    notes: Vec<String>,
+/// Why there is no answer.
+enum Failure {
+    /// A policy does not load: status 1, and in JSON an object.
+    Config(ConfigError),
+    /// A policy cannot be compiled.
+    Policy(PolicyError),
+    /// Something else than a policy is at fault: status 125.
+    Other(String),
+}
+
+impl From<PolicyError> for Failure {
+    fn from(error: PolicyError) -> Self {
+        Self::Policy(error)
+    }
 }
 
 /// Runs the subcommand.
@@ -53,134 +93,90 @@ pub fn run(args: Args) -> ExitCode {
     if args.help_keys {
         return print(&keys::help(), 0);
     }
-    let options = LoadOptions { workspace: args.workspace, ..LoadOptions::default() };
-    let loaded = match &args.file {
-        Some(file) => Config::load_with(file, &options),
-        None => Config::builtin_with(&options),
+    if args.help_lints {
+        return print(&lint::help(), 0);
+    }
+    let answered = match &args.diff {
+        Some(other) => compared(&args, other),
+        None => checked(&args),
     };
-    match loaded {
-        Err(error) if args.json => print(&format!("{}\n", refusal(&error)), BAD),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(BAD)
-        }
-        Ok(config) => {
-            let config = Arc::new(config);
-            let findings = match examine(Arc::clone(&config)) {
-                Ok(findings) => findings,
-                Err(error) => {
-                    eprintln!("{error}");
-                    return ExitCode::from(BAD);
-                }
-            };
-            let status = if findings.failures.is_empty() { 0 } else { BAD };
-            let text = if args.json {
-                format!("{}\n", object(&config, &findings))
-            } else {
-                summary(&config, &findings)
-            };
-            print(&text, status)
-        }
+    match answered {
+        Ok((text, status)) => print(&text, status),
+        Err(Failure::Config(error)) if args.json => print(&format!("{}\n", report::refusal(&error)), BAD),
+        Err(Failure::Config(error)) => complain(&error.to_string(), BAD),
+        Err(Failure::Policy(error)) => complain(&error.to_string(), BAD),
+        Err(Failure::Other(problem)) => complain(&format!("cofferdam check: {problem}"), super::FAILED),
     }
 }
 
-fn examine(config: Arc<Config>) -> Result<Findings, PolicyError> {
-    let policy = Policy::new(Arc::clone(&config), &crate::config::server_environment())?;
-    let failures = examples::run(&config, |argv| {
+fn checked(args: &Args) -> Result<(String, u8), Failure> {
+    let unknown = lint::unknown(&args.accept);
+    if !unknown.is_empty() {
+        let problem = format!("--accept of {} failed: no such lint; see --help-lints", unknown.join(", "));
+        return Err(Failure::Other(problem));
+    }
+    let policy = load(args, args.file.as_deref())?;
+    let findings = examine(&policy, &args.accept)?;
+    let bad = !findings.failures.is_empty() || (args.deny_warnings && findings.warnings().next().is_some());
+    let text = if args.json {
+        format!("{}\n", report::object(policy.config(), &findings))
+    } else {
+        report::summary(policy.config(), &findings)
+    };
+    Ok((text, if bad { BAD } else { 0 }))
+}
+
+fn compared(args: &Args, other: &Path) -> Result<(String, u8), Failure> {
+    let (before, after) = (load(args, Some(other))?, load(args, args.file.as_deref())?);
+    let rows = match &args.corpus {
+        Some(corpus) => diff::read(corpus),
+        None => diff::known([&before, &after]),
+    };
+    let rows = rows.map_err(Failure::Other)?;
+    let diff = diff::compare(&before, &after, &rows).map_err(Failure::Other)?;
+    let bad = args.deny_warnings && diff.count(diff::Change::Allowed) > 0;
+    let text = if args.json {
+        format!("{}\n", diff::object(&before, &after, &diff))
+    } else {
+        diff::text(&before, &after, &diff)
+    };
+    Ok((text, if bad { BAD } else { 0 }))
+}
+
+fn load(args: &Args, file: Option<&Path>) -> Result<Policy, Failure> {
+    let options = LoadOptions { workspace: args.workspace.clone(), ..LoadOptions::default() };
+    let config = match file {
+        Some(file) => Config::load_with(file, &options),
+        None => Config::builtin_with(&options),
+    };
+    let config = Arc::new(config.map_err(Failure::Config)?);
+    Ok(Policy::new(config, &crate::config::server_environment())?)
+}
+
+fn examine(policy: &Policy, accepted: &[String]) -> Result<Findings, PolicyError> {
+    let config = policy.config();
+    let failures = examples::run(config, |argv| {
         let argv: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
         policy.judge_argv(&argv, None).map(drop).map_err(|denial| denial.message)
     });
-    let mut warnings = config.warnings();
-    for name in config.commands.keys() {
-        if let Err(denial) = policy.judge_argv(&[name.as_bytes()], None)
-            && denial.reason == Reason::CommandAlwaysDenied
-        {
-            warnings.push(format!("{name} is listed, but never runs: {}", denial.message));
-        }
-    }
+    let mut book = Book::new(policy, accepted);
+    settings::look(&mut book);
+    commands::look(&mut book)?;
+    patterns::look(&mut book)?;
+    files::look(&mut book);
     let mut notes = policy.notes();
     notes.extend(config.notes());
-    Ok(Findings { failures, warnings, notes })
+    Ok(Findings { failures, lints: book.sorted(), notes })
+}
+
+fn complain(problem: &str, status: u8) -> ExitCode {
+    eprintln!("{problem}");
+    ExitCode::from(status)
 }
 
 fn print(text: &str, status: u8) -> ExitCode {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::from(status),
-        Err(error) => {
-            eprintln!("cofferdam check: cannot write to standard output: {error}");
-            ExitCode::from(BAD)
-        }
+        Err(error) => complain(&format!("cofferdam check: cannot write to standard output: {error}"), BAD),
     }
-}
-
-fn source(config: &Config) -> String {
-    match &config.source {
-        Source::Builtin => "built-in policy".into(),
-        Source::File(path) => path.display().to_string(),
-    }
-}
-
-fn summary(config: &Config, findings: &Findings) -> String {
-    let mut out = String::new();
-    let verdict = if findings.failures.is_empty() { "good" } else { "its examples fail" };
-    let _ = writeln!(out, "{}: {verdict}", source(config));
-    let _ = writeln!(out, "  digest     {}", config.digest);
-    let access = if config.workspace.write { "writable" } else { "read-only" };
-    let _ = writeln!(out, "  workspace  {} ({access})", config.workspace.path.display());
-    let names = match (config.allow_any, config.allow_patterns.len()) {
-        (true, _) => "any".to_owned(),
-        (false, 0) => config.commands.len().to_string(),
-        (false, patterns) => format!("{} and {patterns} patterns", config.commands.len()),
-    };
-    let _ = writeln!(out, "  commands   {names}");
-    let _ = writeln!(out, "  examples   {}", examples::count(config));
-    for failure in &findings.failures {
-        let _ = writeln!(out, "error: {failure}");
-    }
-    for warning in &findings.warnings {
-        let _ = writeln!(out, "WARNING: {warning}");
-    }
-    for missing in &config.missing {
-        let _ = writeln!(out, "missing: {missing}");
-    }
-    for note in &findings.notes {
-        let _ = writeln!(out, "note: {note}");
-    }
-    out
-}
-
-fn object(config: &Config, findings: &Findings) -> serde_json::Value {
-    let failure = |failure: &examples::Failure| json!({"key": failure.key, "line": failure.line, "message": failure.what});
-    json!({
-        "ok": findings.failures.is_empty(),
-        "policy": source(config),
-        "digest": config.digest,
-        "workspace": {"path": config.workspace.path.display().to_string(), "write": config.workspace.write},
-        "commands": config.commands.keys().collect::<Vec<_>>(),
-        "allow_patterns": config.allow_patterns.iter().map(|pattern| pattern.as_str()).collect::<Vec<_>>(),
-        "allow_any": config.allow_any,
-        "examples": examples::count(config),
-        "errors": findings.failures.iter().map(failure).collect::<Vec<_>>(),
-        "warnings": findings.warnings,
-        "missing": config.missing,
-        "notes": findings.notes,
-    })
-}
-
-fn refusal(error: &ConfigError) -> serde_json::Value {
-    let problem = |problem: &crate::config::Problem| {
-        json!({
-            "line": problem.place.map(|place| place.line),
-            "column": problem.place.map(|place| place.column),
-            "key": problem.key,
-            "message": problem.what,
-            "valid": problem.valid,
-            "did_you_mean": problem.nearest,
-        })
-    };
-    json!({
-        "ok": false,
-        "policy": error.file,
-        "errors": error.problems.iter().map(problem).collect::<Vec<_>>(),
-    })
 }

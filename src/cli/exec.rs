@@ -16,7 +16,7 @@ use super::policy::PolicyArgs;
 use crate::appliance::{Appliance, Call, NotStarted, Outcome, Report};
 use crate::audit::Context;
 use crate::config::LoadOptions;
-use crate::policy::{Denial, Request};
+use crate::policy::Request;
 use crate::run::{Chunk, Exit, Stream};
 
 /// Refused by policy.
@@ -223,7 +223,8 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2], stopped: i32) -> Result<u
     let status = match &outcome {
         Outcome::Denied(denial) => {
             if !json {
-                say(&format!("refused ({}): {}", denial.rule, denial.message));
+                let advice = denial.advice().map_or(String::new(), |clause| format!(" Instead: {clause}."));
+                say(&format!("refused ({}): {}{advice}", denial.rule, denial.message));
             }
             REFUSED
         }
@@ -288,8 +289,9 @@ fn status_of(report: &Report) -> u8 {
 
 fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
     match outcome {
-        Outcome::Denied(Denial { rule, reason, message, .. }) => json!({
-            "outcome": "denied", "status": status, "rule": rule, "reason": reason.as_str(), "message": message,
+        Outcome::Denied(denial) => json!({
+            "outcome": "denied", "status": status, "rule": denial.rule, "reason": denial.reason.as_str(),
+            "message": denial.message, "layer": denial.layer(), "instead": denial.instead,
         }),
         Outcome::NotStarted(NotStarted { run_id, step, message, .. }) => json!({
             "outcome": "not_started", "status": status, "run_id": run_id, "step": step, "message": message,

@@ -139,6 +139,15 @@ fn one(
         writeln!(out, "{}", verdict_word(&verdict))?;
         writeln!(out, "rule         {}", rule_id(&verdict))?;
         writeln!(out, "reason       {}", sentence(&verdict, name))?;
+        if let Err(denial) = &verdict {
+            writeln!(out, "layer        {}", denial.layer())?;
+            if let Some((at, text)) = stream::triggered(&words, denial) {
+                writeln!(out, "argument     {at}: {}", text.escape_debug())?;
+            }
+            if let Some(instead) = &denial.instead {
+                writeln!(out, "instead      {instead}")?;
+            }
+        }
         if let Some(walls) = &walls {
             profile::write_text(&mut out, walls)?;
         }

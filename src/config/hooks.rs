@@ -149,7 +149,7 @@ pub(crate) fn is_env_name(name: &str) -> bool {
 }
 
 /// Whether `name` looks as if its value were a secret (a hint in `check`, never a verdict).
-pub(super) fn looks_secret(name: &str) -> bool {
+pub(crate) fn looks_secret(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     ["TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "COOKIE", "AUTH"].iter().any(|part| upper.contains(part))
 }

@@ -105,7 +105,7 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub(super) fn read(path: &Path) -> Result<String, String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     // Asked before opening: the open of a FIFO would wait for a writer.
     if !path.metadata().map_err(cannot)?.is_file() {

@@ -18,6 +18,7 @@ pub(crate) mod hooks;
 pub mod keys;
 mod lint;
 mod load;
+pub mod places;
 pub mod program;
 mod read;
 mod sections;

@@ -6,13 +6,14 @@ use serde_json::{Map, Value, json};
 
 use crate::appliance::{NotStarted, Outcome, Report};
 use crate::launch::DeniedCall;
+use crate::policy::Denial;
 use crate::run::{Captured, Exit};
 
 /// Turns an outcome into a tool result. Refusals and a missing audit record are errors of the
 /// tool; whatever a started program did, a failure included, is a plain payload.
 pub(super) fn result(program: &str, outcome: Outcome) -> CallToolResult {
     match outcome {
-        Outcome::Denied(denial) => error(denial.message),
+        Outcome::Denied(denial) => refused(denial),
         Outcome::AuditUnavailable(reason) => error(format!(
             "{reason}. Nothing was run: a command runs only after its start is recorded. Tell the operator of this server."
         )),
@@ -26,6 +27,17 @@ pub(super) fn result(program: &str, outcome: Outcome) -> CallToolResult {
         ),
         Outcome::Ran(report) => CallToolResult::structured(ran(*report)),
     }
+}
+
+/// A refusal: the sentence, then the rule by its id and what to do where the sentence does not say it.
+fn refused(denial: Denial) -> CallToolResult {
+    let mut rule = format!("Refused by rule {}", denial.rule);
+    if let Some(clause) = denial.advice() {
+        rule.push_str("; instead: ");
+        rule.push_str(clause);
+    }
+    rule.push('.');
+    CallToolResult::error(vec![ContentBlock::text(denial.message), ContentBlock::text(rule)])
 }
 
 /// An error of the tool, in words.
@@ -213,12 +225,8 @@ mod tests {
 
     #[test]
     fn refusals_are_errors_in_words() {
-        let denial = Denial {
-            rule: "allow".into(),
-            kind: RuleKind::Allow,
-            reason: Reason::CommandNotAllowed,
-            message: "Command 'rm' is not allowlisted. Allowed: git, rg".to_owned(),
-        };
+        let words = "Command 'rm' is not allowlisted. Allowed: git, rg";
+        let denial = Denial::new("allow", RuleKind::Allow, Reason::CommandNotAllowed, words);
         let refused = result("rm", Outcome::Denied(denial));
         assert_eq!(refused.is_error, Some(true));
         assert_eq!(refused.structured_content, None);
@@ -226,6 +234,13 @@ mod tests {
             refused.content.first().unwrap().as_text().unwrap().text,
             "Command 'rm' is not allowlisted. Allowed: git, rg"
         );
+        let second = |denial| {
+            let refused = result("rm", Outcome::Denied(denial));
+            refused.content.get(1).unwrap().as_text().unwrap().text.clone()
+        };
+        let denial = Denial::new("allow", RuleKind::Allow, Reason::CommandNotAllowed, words);
+        assert_eq!(second(denial.clone().instead("allowed: git, rg")), "Refused by rule allow.");
+        assert_eq!(second(denial.instead("use rg")), "Refused by rule allow; instead: use rg.");
         let source = std::io::Error::from_raw_os_error(28);
         let unavailable = Outcome::AuditUnavailable(AuditError {
             operation: "write",

@@ -85,12 +85,10 @@ impl AllowList {
 
     /// The refusal of a name that nothing here admits.
     pub(super) fn not_listed(&self, name: &[u8]) -> Denial {
-        Denial {
-            rule: Cow::Borrowed("allow"),
-            kind: RuleKind::Allow,
-            reason: Reason::CommandNotAllowed,
-            message: format!("Command {} is not allowlisted. Allowed: {}", quoted(name), self.shown),
-        }
+        let message = format!("Command {} is not allowlisted. Allowed: {}", quoted(name), self.shown);
+        Denial::new("allow", RuleKind::Allow, Reason::CommandNotAllowed, message)
+            .at(0)
+            .instead(format!("allowed: {}", self.shown))
     }
 }
 

@@ -25,8 +25,10 @@ use crate::config::Command;
 pub(super) fn check(command: &Command, arguments: &[&[u8]], view: Option<View<'_>>) -> Result<(), Denial> {
     check_subcommands(command, arguments)?;
     check_options(command, arguments)?;
-    let outside = view.and_then(|view| arguments.iter().find(|argument| view.holds_outside(argument)));
-    outside.map_or(Ok(()), |argument| Err(outside_path(command, argument)))
+    let Some(view) = view else { return Ok(()) };
+    let outside = arguments.iter().enumerate().find(|(_, argument)| view.holds_outside(argument));
+    outside
+        .map_or(Ok(()), |(index, argument)| Err(outside_path(command, argument).at(index.saturating_add(1))))
 }
 
 fn check_options(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
@@ -35,10 +37,10 @@ fn check_options(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
     }
     let mut ended = false;
     let mut before: &[u8] = b"";
-    for argument in arguments {
+    for (index, argument) in arguments.iter().enumerate() {
         let key = |denied: &&String| denied.ends_with('=') && argument.starts_with(denied.as_bytes());
         if let Some(denied) = command.deny_options.iter().find(key) {
-            return Err(denied_option(command, denied, argument));
+            return Err(denied_option(command, denied, argument).at(index.saturating_add(1)));
         }
         if argument.starts_with(b"-") {
             if *argument == b"--" {
@@ -46,7 +48,7 @@ fn check_options(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
             } else if let Some(denied) =
                 command.deny_options.iter().find(|denied| reaches(denied, argument, ended))
             {
-                return Err(denied_option(command, denied, argument));
+                return Err(denied_option(command, denied, argument).at(index.saturating_add(1)));
             }
         }
         before = argument;
@@ -72,12 +74,15 @@ fn check_subcommand(command: &Command, subcommands: &[String], first: Option<&[u
         Some(first) => format!("Subcommand {} of '{name}' is not allowed", quoted(first)),
         None => format!("Command '{name}' needs a subcommand as its first argument"),
     };
-    Err(Denial {
-        rule: Cow::Owned(format!("{}.subcommand", rule_base(command))),
-        kind: RuleKind::ArgDeny,
-        reason: Reason::ArgumentDenied,
-        message: format!("{said}. Allowed: {}", subcommands.join(", ")),
-    })
+    let allowed = format!("allowed: {}", subcommands.join(", "));
+    let denial = Denial::new(
+        format!("{}.subcommand", rule_base(command)),
+        RuleKind::ArgDeny,
+        Reason::ArgumentDenied,
+        format!("{said}. Allowed: {}", subcommands.join(", ")),
+    )
+    .instead(allowed);
+    Err(if first.is_some() { denial.at(1) } else { denial })
 }
 
 /// Whether `argument`, which starts with a dash, may mean the denied option.
@@ -105,34 +110,27 @@ fn reaches(denied: &str, argument: &[u8], ended: bool) -> bool {
 fn denied_option(command: &Command, denied: &str, argument: &[u8]) -> Denial {
     let bare = denied.split('=').next().unwrap_or(denied).trim_start_matches('-');
     let name = command.name.as_str();
-    Denial {
-        rule: Cow::Owned(format!("{}.option.{bare}", rule_base(command))),
-        kind: RuleKind::ArgDeny,
-        reason: Reason::ArgumentDenied,
-        message: if denied.as_bytes() == argument {
-            format!("Option '{denied}' of '{name}' is refused by policy.")
-        } else {
-            format!(
-                "Argument {} of '{name}' is refused: it may mean the denied option '{denied}'.",
-                quoted(argument)
-            )
-        },
-    }
+    let message = if denied.as_bytes() == argument {
+        format!("Option '{denied}' of '{name}' is refused by policy.")
+    } else {
+        format!(
+            "Argument {} of '{name}' is refused: it may mean the denied option '{denied}'.",
+            quoted(argument)
+        )
+    };
+    let rule = format!("{}.option.{bare}", rule_base(command));
+    Denial::new(rule, RuleKind::ArgDeny, Reason::ArgumentDenied, message).instead("leave the option out")
 }
 
 fn outside_path(command: &Command, argument: &[u8]) -> Denial {
-    Denial {
-        rule: Cow::Borrowed(paths::RULE),
-        kind: RuleKind::ArgDeny,
-        reason: Reason::ArgumentDenied,
-        message: format!(
-            "Argument {} of '{}' is refused: it {}; {}.",
-            quoted(argument),
-            command.name,
-            paths::REASON,
-            paths::INSTEAD
-        ),
-    }
+    let message = format!(
+        "Argument {} of '{}' is refused: it {}; {}.",
+        quoted(argument),
+        command.name,
+        paths::REASON,
+        paths::INSTEAD
+    );
+    Denial::new(paths::RULE, RuleKind::ArgDeny, Reason::ArgumentDenied, message).instead(paths::INSTEAD)
 }
 
 /// First part of a rule id: `jq` for `/usr/bin/jq`.

@@ -11,8 +11,65 @@ pub struct Denial {
     pub kind: RuleKind,
     /// Machine code; dashboards and detections hang on it.
     pub reason: Reason,
-    /// One sentence for the caller: what was refused and what to do instead.
+    /// One sentence for the caller: what was refused and, mostly, what to do instead.
     pub message: String,
+    /// Element of the argument vector that triggered it; 0 is the name.
+    pub at: Option<usize>,
+    /// What to do instead, as a clause.
+    pub instead: Option<Cow<'static, str>>,
+}
+
+impl Denial {
+    /// A refusal of the request as a whole.
+    #[must_use]
+    pub fn new(
+        rule: impl Into<Cow<'static, str>>,
+        kind: RuleKind,
+        reason: Reason,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { rule: rule.into(), kind, reason, message: message.into(), at: None, instead: None }
+    }
+
+    /// The same, triggered by one element of the argument vector.
+    #[must_use]
+    pub fn at(self, element: usize) -> Self {
+        Self { at: Some(element), ..self }
+    }
+
+    /// The same, with what to do instead, as a clause.
+    #[must_use]
+    pub fn instead(self, clause: impl Into<Cow<'static, str>>) -> Self {
+        Self { instead: Some(clause.into()), ..self }
+    }
+
+    /// The same about a command that stands in another one's arguments, from `element` on.
+    #[must_use]
+    pub fn nested_at(self, element: usize) -> Self {
+        Self { at: self.at.map(|at| at.saturating_add(element)), ..self }
+    }
+
+    /// The layer of the policy that refused.
+    #[must_use]
+    pub fn layer(&self) -> &'static str {
+        match self.kind {
+            RuleKind::Cwd => "cwd",
+            RuleKind::Env => "environment",
+            RuleKind::Limit => "limit",
+            RuleKind::Allow | RuleKind::AllowPattern => "name",
+            RuleKind::ArgDeny if self.rule == super::paths::RULE => "path",
+            RuleKind::ArgDeny => "argument",
+            RuleKind::BuiltinDeny if self.rule.starts_with("names.") => "name",
+            RuleKind::BuiltinDeny => "argument",
+        }
+    }
+
+    /// What to do instead, where the message does not say it already.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        let said = self.message.to_lowercase();
+        self.instead.as_deref().filter(|clause| !said.contains(&clause.to_lowercase()))
+    }
 }
 
 /// Kind of a rule, as the audit field `rule_kind` spells it.
@@ -94,5 +151,38 @@ impl Reason {
             Self::LimitTooHigh => "limit_too_high",
             Self::RateLimited => "rate_limited",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_follow_kind_and_rule() {
+        let layer = |rule: &'static str, kind| Denial::new(rule, kind, Reason::ArgumentDenied, "x").layer();
+        assert_eq!(layer("allow", RuleKind::Allow), "name");
+        assert_eq!(layer("names.shell", RuleKind::BuiltinDeny), "name");
+        assert_eq!(layer("arguments.nul", RuleKind::BuiltinDeny), "argument");
+        assert_eq!(layer("sort.output", RuleKind::ArgDeny), "argument");
+        assert_eq!(layer("path.outside", RuleKind::ArgDeny), "path");
+        assert_eq!(layer("limits.arguments", RuleKind::Limit), "limit");
+        assert_eq!(layer("cwd.outside", RuleKind::Cwd), "cwd");
+        assert_eq!(layer("environment.hook", RuleKind::Env), "environment");
+    }
+
+    #[test]
+    fn what_the_message_says_is_not_said_twice() {
+        let denial = Denial::new("a.b", RuleKind::ArgDeny, Reason::ArgumentDenied, "No. Allowed: x");
+        assert_eq!(denial.clone().instead("allowed: x").advice(), None);
+        assert_eq!(denial.clone().instead("leave it out").advice(), Some("leave it out"));
+        assert_eq!(denial.advice(), None);
+    }
+
+    #[test]
+    fn a_nested_command_counts_from_the_outer_one() {
+        let denial = Denial::new("a.b", RuleKind::ArgDeny, Reason::ArgumentDenied, "x");
+        assert_eq!(denial.clone().at(1).nested_at(3).at, Some(4));
+        assert_eq!(denial.nested_at(3).at, None);
     }
 }

@@ -5,7 +5,6 @@
 //! presets of the command, the caller's own. `HOME` and `TMPDIR` come from the launcher (scratch).
 //! Called by `judge` only.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::words::quoted;
@@ -43,40 +42,33 @@ impl Base {
         let mut bytes = 0usize;
         for (name, value) in asked {
             if !is_name(name) {
-                return Err(denial(
-                    "environment.name",
-                    format!(
-                        "Environment name {} is refused: use letters, digits and '_'.",
-                        quoted(name.as_bytes())
-                    ),
-                ));
+                let message = format!(
+                    "Environment name {} is refused: use letters, digits and '_'.",
+                    quoted(name.as_bytes())
+                );
+                return Err(denial("environment.name", message).instead("use letters, digits and '_'"));
             }
             if value.contains('\0') {
-                return Err(Denial {
-                    rule: Cow::Borrowed("environment.nul"),
-                    kind: RuleKind::Env,
-                    reason: Reason::NulInArgument,
-                    message: format!("Value of environment name '{name}' holds a NUL byte."),
-                });
+                let message = format!("Value of environment name '{name}' holds a NUL byte.");
+                return Err(Denial::new("environment.nul", RuleKind::Env, Reason::NulInArgument, message)
+                    .instead("leave the NUL byte out"));
             }
             if let Some(why) = hook(name) {
-                return Err(denial(
-                    "environment.hook",
-                    format!("Environment name {} is always refused: {why}.", quoted(name.as_bytes())),
-                ));
+                let message =
+                    format!("Environment name {} is always refused: {why}.", quoted(name.as_bytes()));
+                return Err(denial("environment.hook", message).instead("leave the name out"));
             }
             if !self.pass.contains(name) {
-                return Err(denial("environment.pass", not_passed(name, &self.pass)));
+                return Err(
+                    denial("environment.pass", not_passed(name, &self.pass)).instead("leave the name out")
+                );
             }
             bytes = bytes.saturating_add(name.len()).saturating_add(value.len()).saturating_add(2);
         }
         if bytes > most {
-            return Err(Denial {
-                rule: Cow::Borrowed("limits.environment"),
-                kind: RuleKind::Limit,
-                reason: Reason::ArgvTooLarge,
-                message: format!("Environment of {bytes} bytes exceeds the limit of {most}."),
-            });
+            let message = format!("Environment of {bytes} bytes exceeds the limit of {most}.");
+            return Err(Denial::new("limits.environment", RuleKind::Limit, Reason::ArgvTooLarge, message)
+                .instead("send fewer or shorter values"));
         }
         Ok(())
     }
@@ -94,7 +86,7 @@ impl Base {
 }
 
 fn denial(rule: &'static str, message: String) -> Denial {
-    Denial { rule: Cow::Borrowed(rule), kind: RuleKind::Env, reason: Reason::EnvNotAllowed, message }
+    Denial::new(rule, RuleKind::Env, Reason::EnvNotAllowed, message)
 }
 
 fn not_passed(name: &str, pass: &BTreeSet<String>) -> String {

@@ -96,6 +96,11 @@ impl Grammars {
         Ok(())
     }
 
+    /// Each of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Found> {
+        self.found.iter().flatten()
+    }
+
     /// Judges the arguments. Answers where in them a command of its own begins, if one does.
     pub(super) fn check(
         &self,
@@ -175,22 +180,25 @@ fn denial(name: &str, finding: &Finding, arguments: &[&[u8]]) -> Denial {
         message.push_str(instead);
     }
     message.push('.');
-    Denial {
-        rule: Cow::Owned(finding.rule.clone()),
-        kind: RuleKind::ArgDeny,
-        reason: Reason::ArgumentDenied,
-        message,
-    }
+    let instead = match &finding.instead {
+        Some(instead) => Cow::Owned(instead.clone()),
+        None if finding.subject.is_empty() => Cow::Borrowed("leave it out, or give another value"),
+        None => Cow::Borrowed("leave the option out"),
+    };
+    let denial = Denial::new(finding.rule.clone(), RuleKind::ArgDeny, Reason::ArgumentDenied, message)
+        .instead(instead);
+    if finding.at < arguments.len() { denial.at(finding.at.saturating_add(1)) } else { denial }
 }
 
 /// The refusal when a compiled-in program file is broken: nothing is allowed unread.
 pub(super) fn broken(problem: &str) -> Denial {
-    Denial {
-        rule: Cow::Borrowed("arguments.grammar"),
-        kind: RuleKind::BuiltinDeny,
-        reason: Reason::ArgumentDenied,
-        message: format!("The option grammar of this program is broken ({problem})."),
-    }
+    Denial::new(
+        "arguments.grammar",
+        RuleKind::BuiltinDeny,
+        Reason::ArgumentDenied,
+        format!("The option grammar of this program is broken ({problem})."),
+    )
+    .instead("tell the operator of this server, and use another program")
 }
 
 #[cfg(test)]

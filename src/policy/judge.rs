@@ -31,7 +31,7 @@ const NESTED: usize = 8;
 pub struct Policy {
     config: Arc<Config>,
     denied: &'static DeniedNames,
-    library: Library,
+    pub(super) library: Library,
     own: AllowList,
     toolkits: BTreeMap<String, AllowList>,
     environment: Base,
@@ -210,12 +210,9 @@ impl Policy {
     fn list_of(&self, toolkit: Option<&str>) -> Result<Option<&AllowList>, Denial> {
         let Some(prefix) = toolkit else { return Ok(None) };
         if !self.config.toolkits.contains_key(prefix) {
-            return Err(Denial {
-                rule: Cow::Borrowed("toolkit"),
-                kind: RuleKind::Allow,
-                reason: Reason::CommandNotAllowed,
-                message: format!("Toolkit {} is not part of the policy.", quoted(prefix.as_bytes())),
-            });
+            let message = format!("Toolkit {} is not part of the policy.", quoted(prefix.as_bytes()));
+            return Err(Denial::new("toolkit", RuleKind::Allow, Reason::CommandNotAllowed, message)
+                .instead("use a tool that the server lists"));
         }
         Ok(self.toolkits.get(prefix))
     }
@@ -264,12 +261,9 @@ impl Policy {
     fn judge_nested<'a>(&'a self, argv: &[&[u8]], place: Place<'a>) -> Result<Rule<'a>, Denial> {
         let list = place.list;
         let Some((name, rest)) = argv.split_first().filter(|(name, _)| !name.is_empty()) else {
-            return Err(Denial {
-                rule: Cow::Borrowed("names.empty"),
-                kind: RuleKind::BuiltinDeny,
-                reason: Reason::EmptyCommand,
-                message: "No command was given.".to_owned(),
-            });
+            let message = "No command was given.";
+            return Err(Denial::new("names.empty", RuleKind::BuiltinDeny, Reason::EmptyCommand, message)
+                .instead("give the name of a program as the first element"));
         };
         self.check_size(argv)?;
         let text = names::spelled(name)?;
@@ -312,19 +306,16 @@ impl Policy {
             return Ok(());
         }
         let workspace = &self.config.workspace.path;
-        let (rule, what) = if !name.starts_with('/') {
-            ("names.relative", "is a relative path; use a bare name or an absolute path")
+        let (rule, what, instead) = if !name.starts_with('/') {
+            ("names.relative", "is a relative path", "use a bare name or an absolute path")
         } else if workspace != Path::new("/") && paths::resolved(Path::new(name)).starts_with(workspace) {
-            ("names.workspace", "lies in the workspace; use a program of the host")
+            ("names.workspace", "lies in the workspace", "use a program of the host")
         } else {
             return Ok(());
         };
-        Err(Denial {
-            rule: Cow::Borrowed(rule),
-            kind: RuleKind::BuiltinDeny,
-            reason: Reason::CommandNotAllowed,
-            message: format!("Command {} {what}.", quoted(name.as_bytes())),
-        })
+        let message = format!("Command {} {what}; {instead}.", quoted(name.as_bytes()));
+        let reason = Reason::CommandNotAllowed;
+        Err(Denial::new(rule, RuleKind::BuiltinDeny, reason, message).at(0).instead(instead))
     }
 
     fn check_arguments(
@@ -354,7 +345,11 @@ impl Policy {
             ));
         }
         let place = Place { depth: place.depth.saturating_add(1), ..place };
-        self.judge_nested(nested, place).map(|_| ())
+        let start = rest.len().saturating_sub(nested.len()).saturating_add(1);
+        match self.judge_nested(nested, place) {
+            Ok(_) => Ok(()),
+            Err(denial) => Err(denial.nested_at(start)),
+        }
     }
 
     fn check_size(&self, argv: &[&[u8]]) -> Result<(), Denial> {
@@ -370,12 +365,15 @@ impl Policy {
             if argument.contains(&0) {
                 let place =
                     if index == 0 { "The command name".to_owned() } else { format!("Argument {index}") };
-                return Err(Denial {
-                    rule: Cow::Borrowed("arguments.nul"),
-                    kind: RuleKind::BuiltinDeny,
-                    reason: Reason::NulInArgument,
-                    message: format!("{place} holds a NUL byte, which no argument can."),
-                });
+                let message = format!("{place} holds a NUL byte, which no argument can.");
+                return Err(Denial::new(
+                    "arguments.nul",
+                    RuleKind::BuiltinDeny,
+                    Reason::NulInArgument,
+                    message,
+                )
+                .at(index)
+                .instead("leave the NUL byte out"));
             }
             bytes = bytes.saturating_add(argument.len()).saturating_add(1);
         }
@@ -392,12 +390,13 @@ impl Policy {
         let limits = &self.config.limits;
         match asked {
             None => Ok((limits.timeout.min(limits.max_timeout), false)),
-            Some(Duration::ZERO) => Err(Denial {
-                rule: Cow::Borrowed("limits.timeout"),
-                kind: RuleKind::Limit,
-                reason: Reason::LimitTooHigh,
-                message: "timeout must be a positive number".to_owned(),
-            }),
+            Some(Duration::ZERO) => Err(Denial::new(
+                "limits.timeout",
+                RuleKind::Limit,
+                Reason::LimitTooHigh,
+                "timeout must be a positive number",
+            )
+            .instead("ask for a positive number, or for none")),
             Some(asked) => Ok((asked.min(limits.max_timeout), asked > limits.max_timeout)),
         }
     }
@@ -428,16 +427,14 @@ fn check_values(values: &BTreeMap<String, String>) -> Result<(), PolicyError> {
 }
 
 fn too_large(rule: &'static str, message: String) -> Denial {
-    Denial { rule: Cow::Borrowed(rule), kind: RuleKind::Limit, reason: Reason::ArgvTooLarge, message }
+    Denial::new(rule, RuleKind::Limit, Reason::ArgvTooLarge, message)
+        .instead("send fewer or shorter arguments, in several commands if need be")
 }
 
 fn nul(error: &NulError) -> Denial {
-    Denial {
-        rule: Cow::Borrowed("arguments.nul"),
-        kind: RuleKind::BuiltinDeny,
-        reason: Reason::NulInArgument,
-        message: format!("NUL byte in an argument or environment value ({error})."),
-    }
+    let message = format!("NUL byte in an argument or environment value ({error}).");
+    Denial::new("arguments.nul", RuleKind::BuiltinDeny, Reason::NulInArgument, message)
+        .instead("leave the NUL byte out")
 }
 
 fn cwd_denial(error: &CwdError) -> Denial {
@@ -446,7 +443,8 @@ fn cwd_denial(error: &CwdError) -> Denial {
         CwdError::Missing(_) => ("cwd.missing", Reason::CwdMissing),
         CwdError::Failed { .. } => ("cwd.failed", Reason::CwdMissing),
     };
-    Denial { rule: Cow::Borrowed(rule), kind: RuleKind::Cwd, reason, message: error.to_string() }
+    Denial::new(rule, RuleKind::Cwd, reason, error.to_string())
+        .instead("name an existing directory of the workspace, or none for its root")
 }
 
 #[cfg(test)]

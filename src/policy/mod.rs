@@ -12,6 +12,7 @@ mod environment;
 pub mod grammar;
 mod grammars;
 mod judge;
+pub mod knowledge;
 mod names;
 pub mod paths;
 mod plain;

@@ -3,7 +3,6 @@
 //! Purpose: the always-denied names (`policy/denied-names.toml`, compiled in) and the spelling rule.
 //! Inputs: the name as asked, the program files it resolves to. Called by `allow` and `judge` only.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -18,6 +17,8 @@ use crate::config::program::Program;
 
 /// The shipped table.
 const SHIPPED: &str = include_str!("../../policy/denied-names.toml");
+/// What a caller of an always-denied name can do.
+const DIRECT: &str = "call an allowed program by its own name, with each argument as its own element";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +92,17 @@ impl DeniedNames {
         self.groups.get(index)
     }
 
+    /// Id and reason of the group that a base name belongs to.
+    pub(super) fn known(&self, base: &[u8]) -> Option<(&str, &str)> {
+        self.group(base).map(|group| (group.id.as_str(), group.reason.as_str()))
+    }
+
+    /// Every exact name of the table, and every pattern.
+    pub(super) fn written(&self) -> (impl Iterator<Item = &str>, impl Iterator<Item = &str>) {
+        let names = self.groups.iter().flat_map(|group| &group.names).map(String::as_str);
+        (names, self.groups.iter().flat_map(|group| &group.patterns).map(String::as_str))
+    }
+
     /// Judges what was asked for.
     pub(super) fn check_asked(&self, name: &[u8]) -> Result<(), Denial> {
         match self.group(base_name(name)) {
@@ -130,12 +142,8 @@ impl DeniedNames {
 }
 
 fn refusal(group: &Group, message: String) -> Denial {
-    Denial {
-        rule: Cow::Owned(format!("names.{}", group.id)),
-        kind: RuleKind::BuiltinDeny,
-        reason: Reason::CommandAlwaysDenied,
-        message,
-    }
+    let rule = format!("names.{}", group.id);
+    Denial::new(rule, RuleKind::BuiltinDeny, Reason::CommandAlwaysDenied, message).at(0).instead(DIRECT)
 }
 
 /// The last component that is not empty: `/bin/sh/` is `sh`, as the kernel would not care.
@@ -192,16 +200,14 @@ fn is_unsafe(character: char) -> bool {
 }
 
 fn unsafe_name(name: &[u8]) -> Denial {
-    Denial {
-        rule: Cow::Borrowed("names.unsafe"),
-        kind: RuleKind::BuiltinDeny,
-        reason: Reason::CommandNotAllowed,
-        message: format!(
-            "Unsafe command name: {}. A name is one program, without blanks or shell metacharacters; \
-             pass each argument as its own element.",
-            EscapedName(name)
-        ),
-    }
+    let message = format!(
+        "Unsafe command name: {}. A name is one program, without blanks or shell metacharacters; \
+         pass each argument as its own element.",
+        EscapedName(name)
+    );
+    Denial::new("names.unsafe", RuleKind::BuiltinDeny, Reason::CommandNotAllowed, message)
+        .at(0)
+        .instead("pass each argument as its own element")
 }
 
 #[cfg(test)]

@@ -9,8 +9,6 @@
 //!
 //! Called by `grammars`.
 
-use std::borrow::Cow;
-
 use super::arguments::rule_base;
 use super::grammar::{Refused, denied, refused};
 use super::words::quoted;
@@ -30,29 +28,25 @@ pub(super) fn check_count(command: &Command, arguments: &[&[u8]]) -> Result<(), 
     if count <= most {
         return Ok(());
     }
-    Err(Denial {
-        rule: Cow::Owned(format!("{}.max-args", rule_base(command))),
-        kind: RuleKind::Limit,
-        reason: Reason::ArgvTooLarge,
-        message: format!(
-            "{count} arguments of '{}' exceed the {most} that the policy file allows.",
-            command.name
-        ),
-    })
+    let message =
+        format!("{count} arguments of '{}' exceed the {most} that the policy file allows.", command.name);
+    let rule = format!("{}.max-args", rule_base(command));
+    Err(Denial::new(rule, RuleKind::Limit, Reason::ArgvTooLarge, message).instead("give fewer arguments"))
 }
 
 /// Judges whatever begins with a dash.
 pub(super) fn check_options(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
     let Some(allowed) = &command.argument_rules.allow_options else { return Ok(()) };
-    let refused = arguments.iter().find(|argument| is_option(argument) && !is_allowed(allowed, argument));
-    let Some(argument) = refused else { return Ok(()) };
+    let mut all = arguments.iter().enumerate();
+    let refused = all.find(|(_, argument)| is_option(argument) && !is_allowed(allowed, argument));
+    let Some((index, argument)) = refused else { return Ok(()) };
     let list = if allowed.is_empty() {
         "no option is".to_owned()
     } else {
         format!("allowed: {}", allowed.join(", "))
     };
     let clause = format!("it is not an option that the policy file allows; {list}");
-    Err(denial(command, "allow-options", argument, &clause))
+    Err(denial(command, "allow-options", argument, &clause).at(index.saturating_add(1)))
 }
 
 /// `--` alone is none: what follows it is looked at all the same.
@@ -80,14 +74,15 @@ fn check_operands(command: &Command, rules: &ArgumentRules, arguments: &[&[u8]])
             let clause = "what stands where cannot be told after an option: the program has no option grammar, \
                           and the patterns of the policy file have positions";
             let rule = if rules.deny.is_empty() { "allow-arguments" } else { "deny-arguments" };
-            return Err(denial(command, rule, argument, clause));
+            return Err(denial(command, rule, argument, clause).at(index.saturating_add(1)));
         }
+        let here = |denial: Denial| denial.at(index.saturating_add(1));
         let about = |own: &&ArgumentPattern| own.is_about(index, index);
         if !dashed || ended {
-            judged(command, refused(rules, about, argument), argument)?;
+            judged(command, refused(rules, about, argument), argument).map_err(here)?;
         }
         if dashed {
-            judged(command, denied(rules, about, argument, may_refuse), argument)?;
+            judged(command, denied(rules, about, argument, may_refuse), argument).map_err(here)?;
         }
         ended = ended || *argument == b"--";
     }
@@ -113,10 +108,8 @@ fn judged(command: &Command, found: Option<Refused>, argument: &[u8]) -> Result<
 }
 
 fn denial(command: &Command, rule: &str, argument: &[u8], clause: &str) -> Denial {
-    Denial {
-        rule: Cow::Owned(format!("{}.{rule}", rule_base(command))),
-        kind: RuleKind::ArgDeny,
-        reason: Reason::ArgumentDenied,
-        message: format!("Argument {} of '{}' is refused: {clause}.", quoted(argument), command.name),
-    }
+    let message = format!("Argument {} of '{}' is refused: {clause}.", quoted(argument), command.name);
+    let rule = format!("{}.{rule}", rule_base(command));
+    Denial::new(rule, RuleKind::ArgDeny, Reason::ArgumentDenied, message)
+        .instead("leave it out, or give another value")
 }

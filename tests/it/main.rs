@@ -13,6 +13,7 @@
 
 mod audit;
 mod breakout;
+mod check_lints;
 mod dependencies;
 mod doctor;
 mod everyday;

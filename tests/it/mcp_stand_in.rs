@@ -66,12 +66,12 @@ impl Runner for Fake {
                     errno: 2,
                     message: String::new(),
                 }),
-                other => Outcome::Denied(Denial {
-                    rule: "allow".into(),
-                    kind: RuleKind::Allow,
-                    reason: Reason::CommandNotAllowed,
-                    message: format!("Command '{other}' is not allowlisted. Allowed: echo, sleep"),
-                }),
+                other => Outcome::Denied(Denial::new(
+                    "allow",
+                    RuleKind::Allow,
+                    Reason::CommandNotAllowed,
+                    format!("Command '{other}' is not allowlisted. Allowed: echo, sleep"),
+                )),
             }
         }
     }

@@ -194,12 +194,37 @@ pub(super) fn write_answer<T: AsRef<str>>(
     out.extend_from_slice(b",\"reason\":");
     let name = argv.first().map_or("", AsRef::as_ref);
     serde_json::to_writer(&mut *out, &sentence(verdict, name))?;
+    if let Err(denial) = verdict {
+        write_denial(out, argv, denial)?;
+    }
     if let Some(walls) = walls {
         out.extend_from_slice(b",\"profile\":");
         out.extend_from_slice(walls.as_bytes());
     }
     out.extend_from_slice(b"}\n");
     Ok(())
+}
+
+/// The layer that refused, the argument that triggered it, and what to do instead.
+fn write_denial<T: AsRef<str>>(out: &mut Vec<u8>, argv: &[T], denial: &Denial) -> io::Result<()> {
+    out.extend_from_slice(b",\"layer\":");
+    serde_json::to_writer(&mut *out, denial.layer())?;
+    if let Some((at, text)) = triggered(argv, denial) {
+        write!(out, ",\"argument\":{{\"index\":{at},\"text\":")?;
+        serde_json::to_writer(&mut *out, text)?;
+        out.push(b'}');
+    }
+    if let Some(instead) = &denial.instead {
+        out.extend_from_slice(b",\"instead\":");
+        serde_json::to_writer(&mut *out, instead)?;
+    }
+    Ok(())
+}
+
+/// The element that triggered a refusal, with its index; 0 is the name.
+pub(super) fn triggered<'a, T: AsRef<str>>(argv: &'a [T], denial: &Denial) -> Option<(usize, &'a str)> {
+    let at = denial.at?;
+    argv.get(at).map(|text| (at, text.as_ref()))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod event;
 mod find;
 mod git;
 mod gnu;
+mod inspect;
 mod keyvalue;
 mod library;
 mod model;
@@ -29,6 +30,7 @@ mod tar;
 mod text;
 
 pub use event::Finding;
+pub use inspect::Standing;
 pub use library::{Example, Grammar, RuleText};
 pub(in crate::policy) use operator::{Refused, denied, refused};
 pub use rules::{Judged, Operator};
