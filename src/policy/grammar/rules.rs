@@ -45,6 +45,7 @@ pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Res
         }
     }
     let mut judge = Judge {
+        root,
         node: root,
         args,
         operator,
@@ -57,7 +58,7 @@ pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Res
     };
     let walked = walk_all(root, None, args, 0, &mut |event| judge.event(&event));
     let flow = match walked {
-        ControlFlow::Continue(()) => judge.end_pass(root),
+        ControlFlow::Continue(()) => judge.end_pass(),
         stopped => stopped,
     };
     match flow {
@@ -77,6 +78,8 @@ struct Deferred<'g> {
 }
 
 struct Judge<'g, 'a, 'c> {
+    /// What this pass reads the arguments under.
+    root: &'g Node,
     node: &'g Node,
     args: &'c [&'a [u8]],
     operator: &'c Operator<'c>,
@@ -122,8 +125,8 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
 
     fn enter(&mut self, node: &'g Node, name: Option<&'a [u8]>, at: usize) -> Flow {
         let Some(name) = name else {
-            self.end_pass(node)?;
-            (self.node, self.seen, self.entered) = (node, 0, false);
+            self.end_pass()?;
+            (self.root, self.node, self.seen, self.entered) = (node, node, 0, false);
             return ControlFlow::Continue(());
         };
         self.finish()?;
@@ -141,9 +144,9 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
     }
 
     /// A program that the policy narrows to subcommands needs one.
-    fn end_pass(&mut self, root: &Node) -> Flow {
+    fn end_pass(&mut self) -> Flow {
         self.finish()?;
-        if self.operator.subcommands.is_some() && root.is_tree() && !self.entered {
+        if self.operator.subcommands.is_some() && self.root.is_tree() && !self.entered {
             return self.subcommand_refused(usize::MAX);
         }
         ControlFlow::Continue(())

@@ -28,6 +28,7 @@ macro_rules! shipped {
 // File without its suffix, and the base names it is about.
 shipped! {
     "7z": "7z" "7za" "7zr" "7zz" "7zzs";
+    "a2ps": "a2ps";
     "ab": "ab" "abs";
     "ack": "ack" "ack-grep";
     "addr2line": "addr2line" "gaddr2line";
@@ -37,12 +38,14 @@ shipped! {
     "aria2c": "aria2c";
     "arj": "arj";
     "arp": "arp";
+    "as": "as" "gas" "x86_64-linux-gnu-as" "aarch64-linux-gnu-as";
     "awk": "awk" "gawk" "mawk" "nawk" "original-awk";
     "base58": "base58";
     "base64": "base64" "base32" "basenc" "gbase64" "gbase32" "gbasenc";
     "basename": "basename" "gbasename";
     "bat": "bat" "batcat";
     "bc": "bc";
+    "bison": "bison" "yacc" "bison.yacc";
     "bzip2": "bzip2" "bunzip2" "bzcat" "bzip2recover" "pbzip2" "lbzip2";
     "c++filt": "c++filt" "gc++filt";
     "cal": "cal" "ncal";
@@ -50,7 +53,19 @@ shipped! {
     "cat": "cat" "gcat";
     "chmod": "chmod" "gchmod";
     "chown": "chown" "chgrp" "gchown" "gchgrp";
-    "cksum": "cksum" "md5sum" "sha1sum" "sha224sum" "sha256sum" "sha384sum" "sha512sum" "b2sum" "gcksum" "gmd5sum" "gsha1sum" "gsha224sum" "gsha256sum" "gsha384sum" "gsha512sum" "gb2sum";
+    "cksum":
+        "cksum" "md5sum" "sha1sum" "sha224sum" "sha256sum" "sha384sum" "sha512sum" "b2sum" "gcksum"
+        "gmd5sum" "gsha1sum" "gsha224sum" "gsha256sum" "gsha384sum" "gsha512sum" "gb2sum";
+    "clang":
+        "clang" "clang++" "clang-cpp" "clang-14" "clang-15" "clang-16" "clang-17" "clang-18" "clang-19"
+        "clang-20" "clang-21" "clang++-14" "clang++-15" "clang++-16" "clang++-17" "clang++-18" "clang++-19"
+        "clang++-20" "clang++-21";
+    "clang-format":
+        "clang-format" "clang-format-14" "clang-format-15" "clang-format-16" "clang-format-17"
+        "clang-format-18" "clang-format-19" "clang-format-20" "clang-format-21";
+    "clang-tidy":
+        "clang-tidy" "clang-tidy-14" "clang-tidy-15" "clang-tidy-16" "clang-tidy-17" "clang-tidy-18"
+        "clang-tidy-19" "clang-tidy-20" "clang-tidy-21";
     "cloc": "cloc";
     "cmake": "cmake" "cmake3";
     "cmp": "cmp" "gcmp";
@@ -59,10 +74,18 @@ shipped! {
     "column": "column";
     "comm": "comm" "gcomm";
     "compress": "compress" "uncompress";
+    "coverage": "coverage" "coverage3" "python3-coverage";
     "cp": "cp" "gcp";
+    "cpack": "cpack" "cpack3";
     "cpio": "cpio" "bsdcpio" "gcpio" "gbsdcpio";
+    "cppcheck": "cppcheck";
+    "cscope": "cscope" "cscope-indexer";
     "csplit": "csplit" "gcsplit";
     "csvtool": "csvtool";
+    "ctags":
+        "ctags" "etags" "ctags-universal" "ctags-exuberant" "exuberant-ctags" "universal-ctags" "readtags"
+        "ctags.emacs" "etags.emacs";
+    "ctest": "ctest" "ctest3";
     "curl": "curl";
     "cut": "cut" "gcut";
     "date": "date" "gdate";
@@ -76,10 +99,15 @@ shipped! {
     "dmesg": "dmesg";
     "dmidecode": "dmidecode";
     "dos2unix": "dos2unix" "unix2dos" "mac2unix" "unix2mac";
+    "dot": "dot" "neato" "twopi" "circo" "fdp" "sfdp" "patchwork" "osage" "nop" "nop1" "nop2";
+    "doxygen": "doxygen";
     "drill": "drill";
     "du": "du" "gdu";
     "dumpcap": "dumpcap";
+    "dvipdfmx": "dvipdfmx" "dvipdfm" "xdvipdfmx" "ebb" "extractbb" "dvipdft";
+    "dvips": "dvips" "odvips" "pdvips";
     "echo": "echo" "gecho";
+    "enscript": "enscript";
     "expand": "expand" "unexpand" "gexpand" "gunexpand";
     "expr": "expr" "gexpr";
     "factor": "factor" "gfactor";
@@ -88,11 +116,18 @@ shipped! {
     "file": "file";
     "find": "find" "gfind" "bfind" "bfs";
     "finger": "finger";
+    "flake8": "flake8";
+    "flex": "flex" "lex" "flex++";
     "fmt": "fmt" "gfmt";
     "fold": "fold" "gfold";
     "free": "free";
     "funzip": "funzip";
-    "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "gfortran";
+    "gcc":
+        "gcc" "g++" "cc" "c++" "c89" "c99" "cpp" "gfortran" "gccgo" "gdc" "gcc-9" "gcc-10" "gcc-11" "gcc-12"
+        "gcc-13" "gcc-14" "gcc-15" "g++-9" "g++-10" "g++-11" "g++-12" "g++-13" "g++-14" "g++-15" "c89-gcc"
+        "c99-gcc" "x86_64-linux-gnu-gcc" "x86_64-linux-gnu-g++" "aarch64-linux-gnu-gcc"
+        "aarch64-linux-gnu-g++";
+    "genisoimage": "genisoimage" "mkisofs" "xorrisofs" "mkhybrid";
     "getent": "getent";
     "getopt": "getopt";
     "git": "git";
@@ -100,10 +135,12 @@ shipped! {
     "gpg": "gpg" "gpg2" "gpg1";
     "gpgv": "gpgv" "gpgv2" "gpgv1" "gpgv-static";
     "grep": "grep" "ggrep" "egrep" "fgrep" "gegrep" "gfgrep" "rgrep";
+    "groff": "groff";
     "gzip": "gzip" "gunzip" "zcat" "pigz" "unpigz" "ggzip" "ggunzip" "gzcat" "gpigz" "gunpigz";
     "head": "head" "ghead";
     "hexdump": "hexdump" "hd";
     "hg": "hg";
+    "highlight": "highlight";
     "host": "host";
     "hostname": "hostname";
     "http": "http" "https" "httpie" "xh" "xhs";
@@ -111,10 +148,16 @@ shipped! {
     "id": "id" "gid";
     "install": "install" "ginstall";
     "ip": "ip" "bridge" "tc";
+    "javac": "javac";
+    "javadoc": "javadoc";
+    "javap": "javap" "jar" "jdeps" "jmod" "jlink" "jimage" "serialver" "jdeprscan";
     "join": "join" "gjoin";
     "jq": "jq" "gojq" "jaq";
     "kdig": "kdig" "khost" "knslookup";
-    "ld": "ld" "ld.bfd" "ld.gold" "ld.lld" "gold";
+    "latexmk": "latexmk";
+    "ld":
+        "ld" "ld.bfd" "ld.gold" "ld.lld" "gold" "lld" "ld64.lld" "wasm-ld" "ld.mold" "mold"
+        "x86_64-linux-gnu-ld" "x86_64-linux-gnu-ld.bfd" "x86_64-linux-gnu-ld.gold" "aarch64-linux-gnu-ld";
     "ldapsearch": "ldapsearch";
     "ldconfig": "ldconfig" "ldconfig.real";
     "less": "less" "zless";
@@ -125,29 +168,46 @@ shipped! {
     "ls": "ls" "gls" "dir" "vdir";
     "lwp-request": "lwp-request" "lwp-dump" "lwp-mirror" "lwp-download" "GET" "HEAD" "POST";
     "lz4": "lz4" "lz4c" "lz4cat" "unlz4";
-    "magick": "magick" "convert" "identify" "mogrify" "composite" "montage" "compare" "stream" "display" "animate" "import" "conjure" "magick-script" "convert-im6" "convert-im6.q16" "identify-im6.q16" "mogrify-im6.q16" "composite-im6.q16" "montage-im6.q16" "compare-im6.q16" "stream-im6.q16" "display-im6.q16" "animate-im6.q16" "import-im6.q16" "conjure-im6.q16" "convert-im7.q16" "magick-im7.q16" "gm";
+    "magick":
+        "magick" "convert" "identify" "mogrify" "composite" "montage" "compare" "stream" "display" "animate"
+        "import" "conjure" "magick-script" "convert-im6" "convert-im6.q16" "identify-im6.q16"
+        "mogrify-im6.q16" "composite-im6.q16" "montage-im6.q16" "compare-im6.q16" "stream-im6.q16"
+        "display-im6.q16" "animate-im6.q16" "import-im6.q16" "conjure-im6.q16" "convert-im7.q16"
+        "magick-im7.q16" "gm";
     "make": "make" "gmake";
     "man": "man";
     "mkdir": "mkdir" "mkfifo" "mknod" "gmkdir" "gmkfifo" "gmknod";
+    "mksquashfs": "mksquashfs" "unsquashfs" "sqfstar" "sqfscat" "gensquashfs" "tar2sqfs" "rdsquashfs";
     "mktemp": "mktemp" "gmktemp";
     "more": "more";
     "most": "most";
+    "mpost": "mpost" "dvitomp" "pmpost" "upmpost" "r-mpost";
+    "msgcat": "msgcat" "msguniq" "msgcomm" "msgconv" "msgen" "msgattrib";
+    "msgfmt": "msgfmt" "msgunfmt" "gmsgfmt";
+    "msggrep": "msggrep";
     "mtr": "mtr" "mtr-tiny";
+    "mutool": "mutool";
     "mv": "mv" "gmv";
+    "mypy": "mypy";
     "mysql": "mysql" "mariadb";
     "mysqldump": "mysqldump" "mariadb-dump";
+    "nasm": "nasm" "yasm";
     "nc": "nc" "netcat" "nc.openbsd";
     "nl": "nl" "gnl";
-    "nm": "nm" "gnm" "eu-nm";
+    "nm": "nm" "gnm" "eu-nm" "llvm-nm" "gcc-nm" "x86_64-linux-gnu-nm";
     "nmap": "nmap";
     "npm": "npm";
     "nproc": "nproc" "gnproc";
+    "nroff": "nroff";
     "nslookup": "nslookup";
     "numfmt": "numfmt" "gnumfmt";
     "objcopy": "objcopy" "gobjcopy";
     "objdump": "objdump" "gobjdump";
     "od": "od" "god";
     "openssl": "openssl";
+    "opt":
+        "opt" "llc" "llvm-lto" "llvm-lto2" "opt-14" "opt-15" "opt-16" "opt-17" "opt-18" "opt-19" "opt-20"
+        "opt-21" "llc-14" "llc-15" "llc-16" "llc-17" "llc-18" "llc-19" "llc-20" "llc-21";
     "pandoc": "pandoc";
     "paste": "paste" "gpaste";
     "patch": "patch" "gpatch";
@@ -155,16 +215,22 @@ shipped! {
     "pax": "pax" "paxtar";
     "pg_dump": "pg_dump" "pg_dumpall";
     "pg_restore": "pg_restore";
+    "pic": "pic" "gpic" "dpic";
     "pidstat": "pidstat";
     "ping": "ping" "ping4" "ping6";
     "pip": "pip";
     "pr": "pr" "gpr";
+    "prettier": "prettier";
     "printf": "printf" "gprintf";
+    "protoc": "protoc";
     "ps": "ps";
     "psql": "psql";
     "ptx": "ptx" "gptx";
     "pwd": "pwd" "gpwd";
-    "pytest": "pytest" "py.test";
+    "pygmentize": "pygmentize" "pygmentize3";
+    "pylint": "pylint" "pylint3" "epylint";
+    "pyright": "pyright" "basedpyright";
+    "pytest": "pytest" "py.test" "pytest-3";
     "ranlib": "ranlib" "granlib";
     "rar": "rar" "unrar";
     "readelf": "readelf" "greadelf";
@@ -177,6 +243,9 @@ shipped! {
     "rm": "rm" "grm";
     "rmdir": "rmdir" "grmdir";
     "rsync": "rsync";
+    "rustc": "rustc";
+    "rustdoc": "rustdoc";
+    "rustfmt": "rustfmt";
     "scp": "scp";
     "sdiff": "sdiff" "gsdiff";
     "sed": "sed" "gsed";
@@ -197,7 +266,7 @@ shipped! {
     "ssh-keyscan": "ssh-keyscan";
     "stat": "stat" "gstat";
     "strings": "strings" "gstrings";
-    "strip": "strip" "gstrip";
+    "strip": "strip" "gstrip" "llvm-strip" "x86_64-linux-gnu-strip";
     "sum": "sum" "gsum";
     "svn": "svn";
     "sync": "sync" "gsync";
@@ -208,13 +277,21 @@ shipped! {
     "tcpdump": "tcpdump";
     "tee": "tee" "gtee";
     "test": "test" "[" "gtest" "g[";
+    "tex":
+        "tex" "latex" "etex" "pdftex" "pdfetex" "pdflatex" "xetex" "xelatex" "xelatex-dev" "pdflatex-dev"
+        "latex-dev" "lualatex-dev" "luatex" "luahbtex" "luajittex" "luajithbtex" "lualatex" "dviluatex"
+        "dvilualatex" "ptex" "eptex" "uptex" "euptex" "platex" "uplatex" "amstex" "eplain" "mex" "pdfmex"
+        "mptopdf" "jadetex" "pdfjadetex" "xmltex" "pdfxmltex" "mf" "mf-nowin" "mllatex" "cslatex"
+        "pdfcslatex" "lollipop" "texsis" "aleph" "lamed" "omega" "lambda" "optex";
     "touch": "touch" "gtouch";
     "tr": "tr" "gtr";
     "tracepath": "tracepath" "tracepath6";
     "traceroute": "traceroute" "traceroute6" "tcptraceroute" "lft" "traceroute.db" "traceroute6.db";
     "tree": "tree";
+    "troff": "troff" "gtroff" "gnroff";
     "true": "true" "false" "gtrue" "gfalse";
     "truncate": "truncate" "gtruncate";
+    "tsc": "tsc";
     "tshark": "tshark";
     "tsort": "tsort" "gtsort";
     "ul": "ul";
@@ -229,15 +306,23 @@ shipped! {
     "wc": "wc" "gwc";
     "wget": "wget";
     "who": "who" "gwho";
-    "whoami": "whoami" "logname" "hostid" "tty" "users" "groups" "gwhoami" "glogname" "ghostid" "gtty" "gusers" "ggroups";
+    "whoami":
+        "whoami" "logname" "hostid" "tty" "users" "groups" "gwhoami" "glogname" "ghostid" "gtty" "gusers"
+        "ggroups";
     "whois": "whois";
+    "wkhtmltopdf": "wkhtmltopdf" "wkhtmltoimage";
+    "xgettext": "xgettext";
+    "xmllint": "xmllint";
     "xorriso": "xorriso" "osirrox" "xorrecord";
+    "xsltproc": "xsltproc";
     "xxd": "xxd";
     "xz": "xz" "unxz" "xzcat" "lzma" "unlzma" "lzcat";
     "yes": "yes" "gyes";
     "yq": "yq";
     "zdiff": "zdiff" "zcmp" "bzdiff" "bzcmp" "xzdiff" "xzcmp" "lzdiff" "lzcmp";
-    "zgrep": "zgrep" "zegrep" "zfgrep" "bzgrep" "bzegrep" "bzfgrep" "xzgrep" "xzegrep" "xzfgrep" "lzgrep" "lzegrep" "lzfgrep" "zstdgrep";
+    "zgrep":
+        "zgrep" "zegrep" "zfgrep" "bzgrep" "bzegrep" "bzfgrep" "xzgrep" "xzegrep" "xzfgrep" "lzgrep"
+        "lzegrep" "lzfgrep" "zstdgrep";
     "zic": "zic";
     "zip": "zip" "zipcloak" "zipnote" "zipsplit";
     "zstd": "zstd" "zstdcat" "unzstd" "zstdmt" "pzstd";

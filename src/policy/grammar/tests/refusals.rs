@@ -277,6 +277,22 @@ fn the_policy_file_narrows_subcommands() {
 }
 
 #[test]
+fn subcommands_are_counted_in_each_reading_for_itself() {
+    let allowed = ["log".to_owned()];
+    let operator = Operator { subcommands: Some(&allowed), ..Operator::default() };
+    let flat = "[also.flat]\nlong = [\"exec=\"]\n[[also.flat.deny]]\nid = \"exec\"\noptions = [\"--exec\"]\nreason = \"runs\"";
+    let grammar = grammar(&format!("{TREE}\n{flat}"));
+    for (line, expected) in [
+        ("vcs log", "ok"),
+        ("vcs log --exec x", "vcs.flat.exec"),
+        ("vcs grep x", "vcs.subcommand"),
+        ("vcs", "vcs.subcommand"),
+    ] {
+        assert_eq!(rule_with(&grammar, line, &operator), expected, "{line}");
+    }
+}
+
+#[test]
 fn a_command_among_the_operands_is_found() {
     let nice =
         grammar("program = \"nice\"\ndialects = [\"posix\"]\nvalues = \"n\"\ncommand = { operand = 1 }");
