@@ -14,6 +14,7 @@
 mod audit;
 mod breakout;
 mod dependencies;
+mod differential;
 mod doctor;
 mod everyday;
 mod exec;

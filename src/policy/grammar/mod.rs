@@ -29,7 +29,7 @@ mod tar;
 mod text;
 
 pub use event::Finding;
-pub use library::{Example, Grammar, RuleText};
+pub use library::{Example, Grammar, OptionText, RuleText, Takes};
 pub(in crate::policy) use operator::{Refused, denied, refused};
 pub use rules::{Judged, Operator};
 pub use shelf::{Found, Library};
