@@ -39,6 +39,8 @@ struct Subject {
     /// Its grammar refuses what writes files.
     reads_only: bool,
     basics: &'static [&'static str],
+    /// Options that write all the same, in the directory, by their letters or the begin of their names.
+    writing: (&'static str, &'static [&'static str]),
 }
 
 impl Subject {
@@ -61,43 +63,81 @@ impl Subject {
                 vectors.push((vector, environment));
             }
         }
-        assert!(vectors.len() * 10 > wanted * 9, "{}: {} of {made} vectors are allowed", self.name, vectors.len());
-        let (mut finds, mut told, mut ran) = (String::new(), BTreeSet::new(), 0);
+        assert!(
+            vectors.len() * 10 > wanted * 9,
+            "{}: {} of {made} vectors are allowed",
+            self.name,
+            vectors.len()
+        );
+        let (mut finds, mut told, mut ran, mut content, mut slow) = (String::new(), BTreeSet::new(), 0, 0, 0);
         for batch in vectors.chunks(BATCH) {
             for ((vector, _), outcome) in batch.iter().zip(lab.run(batch)) {
                 ran += usize::from(outcome.started(self.name));
-                if let Some(effect) = self.find(&outcome, grammar.helpers(), &names) {
-                    // One row of each effect and first option is enough to act on.
-                    if told.insert(effect.clone()) {
+                content += usize::from(outcome.status == 0);
+                slow += usize::from(outcome.status == 137);
+                if let Some(effect) = self.find(vector, &outcome, grammar.helpers(), &names) {
+                    // A row of each program that is started, and of each name that is written.
+                    let kind: Vec<&str> =
+                        effect.split(' ').filter(|word| !word.contains('.')).take(3).collect();
+                    if told.insert(kind.join(" ")) {
                         let row = json!({"argv": vector, "verdict": "deny", "why": effect});
                         writeln!(finds, "{row}").unwrap();
                     }
                 }
             }
         }
-        println!("{}: {made} vectors made, {} allowed, {ran} started, {} finds", self.name, vectors.len(), told.len());
+        println!(
+            "{}: {made} vectors made, {} allowed, {ran} started, {content} successful, {slow} stopped, {} finds",
+            self.name,
+            vectors.len(),
+            told.len()
+        );
         assert_eq!(ran, vectors.len(), "{}: vectors that were not started", self.name);
         assert!(finds.is_empty(), "rows for {FINDS}:\n{finds}");
+        // Vectors that a program does not understand would prove little.
+        assert!(content * 8 > ran, "{}: {content} of {ran} vectors were successful", self.name);
     }
 
     /// What a run did that it should not have.
-    fn find(&self, outcome: &Outcome, helpers: &[String], names: &BTreeSet<&str>) -> Option<String> {
+    fn find(
+        &self,
+        vector: &[String],
+        outcome: &Outcome,
+        helpers: &[String],
+        names: &BTreeSet<&str>,
+    ) -> Option<String> {
         if let Some(exec) = outcome.foreign(helpers, names) {
             return Some(format!("starts {}", exec.argv.join(" ")));
         }
         if let Some(what) = outcome.outside.first() {
             return Some(format!("changes outside of the directory: {what}"));
         }
-        if self.reads_only && let Some(what) = outcome.inside.first() {
+        if self.reads_only
+            && !vector.iter().any(|item| self.may_write(item))
+            && let Some(what) = outcome.inside.first()
+        {
             return Some(format!("writes: {what}"));
         }
         None
     }
 }
 
+impl Subject {
+    /// Whether an element is one of the options that write.
+    fn may_write(&self, item: &str) -> bool {
+        let (letters, names) = self.writing;
+        match item.strip_prefix('-') {
+            Some(cluster) if !cluster.starts_with('-') => cluster.contains(|letter| letters.contains(letter)),
+            Some(_) => names.iter().any(|name| item.starts_with(name)),
+            None => false,
+        }
+    }
+}
+
 /// The vectors of the corpora about a program, its name left out.
 fn corpora(names: &BTreeSet<&str>) -> Vec<Vec<String>> {
-    let mut files: Vec<_> = fs::read_dir(root().join("tests/corpora")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(root().join("tests/corpora")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mut found = BTreeSet::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|suffix| suffix == "jsonl")) {
@@ -137,10 +177,15 @@ fn words(line: &str) -> Vec<String> {
     found
 }
 
+const fn first(list: &[(&'static str, &'static [&'static str])]) -> (&'static str, &'static [&'static str]) {
+    list[0]
+}
+
 macro_rules! subjects {
-    ($($test:ident: $name:literal of $package:literal, reads_only $reads_only:literal: [$($line:literal),+ $(,)?];)+) => {
+    ($($test:ident: $name:literal of $package:literal, reads_only $reads_only:literal $(but $letters:literal [$($begin:literal),+])?: [$($line:literal),+ $(,)?];)+) => {
         static SUBJECTS: &[Subject] = &[$(Subject {
             name: $name, package: $package, reads_only: $reads_only, basics: &[$($line),+],
+            writing: first(&[$(($letters, &[$($begin),+]),)? ("", &[])]),
         }),+];
         $(
             #[test]
@@ -184,7 +229,7 @@ subjects! {
         "find .", "find . -name data -print", "find dir -type f -printf %p", "find . -newer data -ls", "find . ( -name a -o -name data ) -print0",
         "find -L . -maxdepth 2 -not -empty", "find . -regextype posix-extended -regex .*data", "find -D tree . -prune",
     ];
-    gawk_does_what_its_verdict_says: "gawk" of "gawk", reads_only true: [
+    gawk_does_what_its_verdict_says: "gawk" of "gawk", reads_only true but "dop" ["--d", "--p"]: [
         "gawk '{print $1}' data", "gawk -F: '{print $1}' data", "gawk -v x=1 '{print x}' data", "gawk 'BEGIN{print 1}'", "gawk '/a|b/' data",
         "gawk 'END{print NR > 2}' data", "gawk '{ n += $2 } END { printf \"%d\\n\", n }' data", "gawk '{ getline; print }' data", "gawk -b '$2 > 1' data",
         "gawk 'BEGIN { x[1] = 2; for (i in x) print i | x[i] }' data", "gawk '{ print $1, $2 }' OFS=/ data", "gawk 'function f(a) { return a \"|\" } { print f($1) }' data",
@@ -205,6 +250,51 @@ subjects! {
         "split data", "split -l 1 data out", "split -b 2 data out", "split -n 2 data", "split -n l/2 data", "split -C 5 data", "split -d -a 3 data out", "split -t b data",
         "split --additional-suffix=.x data", "split -n r/2 data", "split --verbose -e -n 3 data dir/out",
     ];
+}
+
+/// The recorder sees what the rules are there for, and nothing in ordinary work.
+#[test]
+fn what_is_refused_would_be_seen() {
+    let lab = Lab::new();
+    let seen = |line: &str| {
+        let vector = words(line);
+        let subject = SUBJECTS.iter().find(|subject| subject.name == vector[0]).unwrap();
+        let grammar = grammar::program(subject.name.as_bytes()).unwrap().unwrap();
+        let names = grammar.names().iter().map(String::as_str).collect();
+        let environment = lab.allowed(&[subject.name.to_owned(), "data".to_owned()]);
+        let environment = environment.or_else(|| lab.allowed(&words("git status"))).unwrap();
+        let outcome = lab.run(&[(vector.clone(), environment)]).remove(0);
+        assert!(outcome.started(subject.name));
+        subject.find(&vector, &outcome, grammar.helpers(), &names)
+    };
+    for (line, what) in [
+        ("git -c alias.x=!./bait x", "starts "),
+        ("git grep -O./bait MATCH", "starts "),
+        ("git diff --no-index --output=../outside/x data list", "changes outside"),
+        ("tar -xf x.tar --to-command=./bait", "starts "),
+        ("tar -xPf climb.tar", "changes outside"),
+        ("tar -xPf absolute.tar", "changes outside"),
+        ("tar -cf /usr/x data", "changes outside"),
+        ("bsdtar -xPf link.tar", "changes outside"),
+        ("bsdtar -cf out.tar --use-compress-program=./bait data", "starts "),
+        ("sort -S 1K -o out data", "writes: "),
+        ("find data -exec ./bait ;", "starts "),
+        ("find data -exec ./missing ;", "starts "),
+        ("find data -delete", "writes: "),
+        ("gawk 'BEGIN{system(\"./bait\")}'", "starts "),
+        ("mawk '{print > \"out\"}' data", "writes: "),
+        ("sed '1e ./bait' data", "starts "),
+        ("sed -i s/a/b/ data", "writes: "),
+        ("rg --pre ./bait MATCH dir", "starts "),
+        ("split --filter ./bait data", "starts "),
+        ("split data ../outside/x", "changes outside"),
+    ] {
+        let found = seen(line);
+        assert!(found.as_ref().is_some_and(|found| found.starts_with(what)), "{line}: {found:?}");
+    }
+    for line in ["git log -p", "tar -czf out.tgz dir", "sort data", "split data out", "rg -z a data.gz"] {
+        assert_eq!(seen(line), None, "{line}");
+    }
 }
 
 /// Vectors that once did something else than their verdict said.

@@ -1,12 +1,12 @@
 # Runs argument vectors one by one, each in a fresh throw-away directory, observed and held.
 #
-#   unshare --mount --net --ipc --pid --fork … sh THIS-WITH-CALLS LAB UID
+#   unshare --mount --net --ipc --pid --fork … sh THIS-WITH-CALLS LAB UID PROGRAM
 #
 # Calls of `run` follow this text. The mount namespace has everything read-only but fresh file systems
 # over /tmp, /var/tmp and /dev/shm; there is no network; what a vector leaves running is killed. Each run
 # is told on standard output: @@run N, the log of strace, @@outside and @@inside with what changed.
 set -u
-lab=$1 uid=$2
+lab=$1 uid=$2 # and the name of the program
 mount --make-rprivate / || exit 97
 cut -d' ' -f5 /proc/self/mountinfo | while read -r at; do
   mount -o remount,bind,ro "$at" 2>/dev/null
@@ -49,7 +49,7 @@ echo secret >/tmp/template/outside/secret
 echo canary >/tmp/outside/canary
 cp list /tmp/template/stdin
 printf './bait\nid\n! id\nsystem("id")\ne id\n' >>/tmp/template/stdin
-if command -v git >/dev/null; then
+if [ "$3" = git ]; then
   (
     exec >/dev/null 2>&1
     export HOME=/nonexistent GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_DATE='1700000000 +0000' GIT_COMMITTER_DATE='1700000000 +0000'
@@ -59,7 +59,7 @@ if command -v git >/dev/null; then
     git checkout -b topic && echo topic >>dir/one.txt && git commit -am two
     git checkout main && echo main >>data && git commit -am three && git tag v1
     git stash list
-    git clone --bare . ../outside/other.git && git remote add origin ../outside/other.git
+    git clone --bare --no-hardlinks . ../outside/other.git && git remote add origin ../outside/other.git
     git bundle create all.bundle --all
     git format-patch -1 --stdout >one.patch
     echo changed >>list
@@ -90,7 +90,7 @@ run() {
   # shellcheck disable=SC2086 # words of $drop
   (
     ulimit -f 32768
-    exec timeout -s KILL 6 strace -f -y -q -s 4096 -e signal=none -e trace="$calls" -o /tmp/rec/log \
+    exec timeout -s KILL 6 strace -f --seccomp-bpf -y -q -s 4096 -e signal=none -e trace="$calls" -o /tmp/rec/log \
       "$env" -i HOME="$lab/scratch" TMPDIR="$lab/scratch" PWD="$lab/ws" "$@"
   ) <"$lab/stdin" >/tmp/rec/out 2>/tmp/rec/err
   status=$?

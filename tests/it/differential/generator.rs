@@ -43,11 +43,58 @@ impl Random {
 
 /// Values that some option or operand could make something of.
 const VALUES: &[&str] = &[
-    "data", "dir", "list", "out", "words", "./bait", "id", "|id", "!id", "exec=./bait", "./bait;id", "$(./bait)", "-",
-    "", "1", "0", "2,1", "x.tar", "x.tgz", "--", "climb.tar", "../outside/x", "/tmp/outside/x", "@data", "%p", "*",
-    "HEAD", "main", "topic", "ext::./bait", "file:///tmp/outside/x", "origin", "host:x", "always", "s/1/id/e",
-    "w ../outside/x", "BEGIN{system(\"id\")}", "{print > \"/tmp/outside/x\"}", ";", "+", "{}", "never", "all", "auto",
-    "program=./bait", "link/x", "dir/../../outside/x", "prog.awk", "script.sed", "gzip", "k=v", "color.ui=1",
+    "data",
+    "dir",
+    "list",
+    "out",
+    "words",
+    "./bait",
+    "id",
+    "|id",
+    "!id",
+    "exec=./bait",
+    "./bait;id",
+    "$(./bait)",
+    "-",
+    "",
+    "1",
+    "0",
+    "2,1",
+    "x.tar",
+    "x.tgz",
+    "--",
+    "climb.tar",
+    "../outside/x",
+    "/tmp/outside/x",
+    "@data",
+    "%p",
+    "*",
+    "HEAD",
+    "main",
+    "topic",
+    "ext::./bait",
+    "file:///tmp/outside/x",
+    "origin",
+    "host:x",
+    "always",
+    "s/1/id/e",
+    "w ../outside/x",
+    "BEGIN{system(\"id\")}",
+    "{print > \"/tmp/outside/x\"}",
+    ";",
+    "+",
+    "{}",
+    "never",
+    "all",
+    "auto",
+    "program=./bait",
+    "link/x",
+    "dir/../../outside/x",
+    "prog.awk",
+    "script.sed",
+    "gzip",
+    "k=v",
+    "color.ui=1",
 ];
 
 /// What vectors of one program are made from.
@@ -55,7 +102,9 @@ const VALUES: &[&str] = &[
 pub(super) struct Stock<'g> {
     name: &'static str,
     options: Vec<OptionText<'g>>,
-    /// Lines to begin with, the program's name left out.
+    /// Lines that work, to begin with; the program's name left out.
+    basics: Vec<Vec<String>>,
+    /// Lines of other stages: what they name is not here.
     lines: Vec<Vec<String>>,
     /// Elements that are refused somewhere, names and values.
     dangers: Vec<String>,
@@ -63,14 +112,15 @@ pub(super) struct Stock<'g> {
 
 impl<'g> Stock<'g> {
     /// `basics` are lines of the program that do something in the stage; `rows` those of the corpora.
-    pub(super) fn new(name: &'static str, grammar: &'g Grammar, basics: &[&str], rows: &[Vec<String>]) -> Self {
+    pub(super) fn new(
+        name: &'static str,
+        grammar: &'g Grammar,
+        basics: &[&str],
+        rows: &[Vec<String>],
+    ) -> Self {
         let options = grammar.options();
         let words = |line: &str| super::words(line).into_iter().skip(1).collect::<Vec<_>>();
         let mut lines: Vec<Vec<String>> = Vec::new();
-        // Twice as often as the others: they work.
-        for _ in 0..2 {
-            lines.extend(basics.iter().map(|line| words(line)));
-        }
         lines.extend(grammar.examples().iter().map(|example| words(&example.line)));
         lines.extend(rows.iter().cloned());
         let mut dangers: BTreeSet<String> = BTreeSet::new();
@@ -85,19 +135,23 @@ impl<'g> Stock<'g> {
         let denied = grammar.examples().iter().filter(|example| !example.allowed);
         dangers.extend(denied.flat_map(|example| words(&example.line)));
         dangers.extend(rows.iter().flatten().cloned());
-        Self { name, options, lines, dangers: dangers.into_iter().collect() }
+        let basics = basics.iter().map(|line| words(line)).collect();
+        Self { name, options, basics, lines, dangers: dangers.into_iter().collect() }
     }
 
     /// The next vector, with the program's name.
     pub(super) fn vector(&self, random: &mut Random) -> Vec<String> {
-        let mut line = random.pick(&self.lines).clone();
-        if random.one_in(3) {
-            for _ in 0..=random.below(3) {
+        let from = if random.one_in(3) { &self.lines } else { &self.basics };
+        let mut line = random.pick(from).clone();
+        // One change as a rule: a program stops at the first thing that it does not understand.
+        let mut more = 2;
+        while random.one_in(more) || more == 2 {
+            if random.one_in(2) {
                 self.add_option(&mut line, random);
+            } else {
+                self.bend(&mut line, random);
             }
-        }
-        for _ in 0..random.below(4) {
-            self.bend(&mut line, random);
+            more += 1;
         }
         line.truncate(24);
         let mut vector = vec![self.name.to_owned()];
@@ -110,7 +164,9 @@ impl<'g> Stock<'g> {
         let here: Vec<&OptionText<'_>> = self
             .options
             .iter()
-            .filter(|option| option.words.is_empty() || line.iter().any(|word| option.words.last() == Some(&word.as_str())))
+            .filter(|option| {
+                option.words.is_empty() || line.iter().any(|word| option.words.last() == Some(&word.as_str()))
+            })
             .collect();
         let option = if here.is_empty() || random.one_in(12) {
             random.pick(&self.options)
@@ -122,7 +178,11 @@ impl<'g> Stock<'g> {
         // After the subcommand more often than before it.
         let first = option.words.last().and_then(|last| line.iter().position(|word| word == last));
         let from = first.map_or(0, |at| at + 1);
-        let at = (from + random.below(line.len().saturating_sub(from) + 1)).min(line.len());
+        // At the very begin, where every program looks for options, or anywhere behind.
+        let at = match random.below(3) {
+            0 => from,
+            _ => from + random.below(line.len().saturating_sub(from) + 1),
+        };
         match option.takes {
             Takes::Nothing => line.insert(at, name),
             Takes::Attached if random.one_in(3) => line.insert(at, name),
@@ -136,7 +196,11 @@ impl<'g> Stock<'g> {
     }
 
     fn value(&self, random: &mut Random) -> String {
-        if random.one_in(4) { random.pick(&self.dangers).clone() } else { (*random.pick(VALUES)).to_owned() }
+        match random.below(6) {
+            0 | 1 => (*random.pick(&["1", "2", "10", "x", "data", "dir"])).to_owned(),
+            2 => random.pick(&self.dangers).clone(),
+            _ => (*random.pick(VALUES)).to_owned(),
+        }
     }
 
     /// One change.
@@ -151,7 +215,9 @@ impl<'g> Stock<'g> {
                 line.insert(end, value);
                 line.insert(end, name);
             }
-            5 => line.insert(end, (*random.pick(&["--", "-", "--end-of-options", "+", "-W", "!"])).to_owned()),
+            5 => {
+                line.insert(end, (*random.pick(&["--", "-", "--end-of-options", "+", "-W", "!"])).to_owned())
+            }
             6 => line.insert(end, self.value(random)),
             _ if line.is_empty() => {}
             7 => line[at] = abbreviated(&line[at], random),
@@ -173,7 +239,8 @@ impl<'g> Stock<'g> {
                     .filter_map(|name| name.strip_prefix('-')?.chars().next().filter(|_| name.len() == 2))
                     .collect();
                 if line[at].starts_with('-') && !line[at].starts_with("--") && !letters.is_empty() {
-                    let places: Vec<usize> = line[at].char_indices().map(|(place, _)| place).skip(1).collect();
+                    let places: Vec<usize> =
+                        line[at].char_indices().map(|(place, _)| place).skip(1).collect();
                     let place = if places.is_empty() { line[at].len() } else { *random.pick(&places) };
                     let letter = *random.pick(&letters);
                     line[at].insert(place, letter);

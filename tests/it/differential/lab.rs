@@ -44,6 +44,8 @@ pub(super) struct Outcome {
     pub(super) outside: Vec<String>,
     /// What changed in it.
     pub(super) inside: Vec<String>,
+    /// Exit status; 137 when it was stopped for taking too long.
+    pub(super) status: u32,
     stderr: String,
     ws: PathBuf,
 }
@@ -126,8 +128,10 @@ impl Lab {
         if !root {
             command.arg("--map-root-user");
         }
-        command.arg("sh").arg(&file).arg(self.dir.path()).arg(if root { USER.to_string() } else { "0".to_owned() });
-        let output = command.stdin(Stdio::null()).output().expect("unshare starts: apt-get install util-linux");
+        let user = if root { USER.to_string() } else { "0".to_owned() };
+        command.arg("sh").arg(&file).arg(self.dir.path()).arg(user).arg(&vectors[0].0[0]);
+        let output =
+            command.stdin(Stdio::null()).output().expect("unshare starts: apt-get install util-linux");
         let told = String::from_utf8_lossy(&output.stdout);
         let outcomes: Vec<Outcome> = told.split("@@run ").skip(1).map(|text| self.outcome(text)).collect();
         assert_eq!(
@@ -141,7 +145,7 @@ impl Lab {
     }
 
     fn outcome(&self, text: &str) -> Outcome {
-        let (_, rest) = text.split_once('\n').unwrap();
+        let (head, rest) = text.split_once('\n').unwrap();
         let (log, rest) = rest.rsplit_once("\n@@outside\n").unwrap();
         let (outside, rest) = rest.split_once("@@inside\n").unwrap();
         let (inside, stderr) = rest.split_once("@@stderr\n").unwrap();
@@ -153,7 +157,8 @@ impl Lab {
             }
         }
         let inside = inside.lines().map(|line| line.replace(&*self.ws().to_string_lossy(), "")).collect();
-        Outcome { execs: trace.execs, outside, inside, stderr: stderr.to_owned(), ws: self.ws() }
+        let status = head.rsplit(' ').next().unwrap().parse().unwrap();
+        Outcome { execs: trace.execs, outside, inside, status, stderr: stderr.to_owned(), ws: self.ws() }
     }
 
     fn may_write(&self, path: &Path) -> bool {
@@ -178,7 +183,8 @@ impl Outcome {
 
     /// The first program that is neither the program itself nor one of its helpers.
     pub(super) fn foreign(&self, helpers: &[String], names: &BTreeSet<&str>) -> Option<&Exec> {
-        let begins = self.execs.iter().enumerate().filter(|(_, exec)| exec.done).map(|(at, _)| at).nth(BEFORE)?;
+        let begins =
+            self.execs.iter().enumerate().filter(|(_, exec)| exec.done).map(|(at, _)| at).nth(BEFORE)?;
         self.execs[begins..].iter().find(|exec| !self.is_own(exec, helpers, names))
     }
 
@@ -190,12 +196,20 @@ impl Outcome {
         let Some(base) = exec.path.file_name().and_then(|name| name.to_str()) else { return false };
         // tar starts its compressors by way of a shell.
         let by_shell = || match exec.argv.as_slice() {
-            [_, dash, line] if dash == "-c" => line.split(' ').next().is_some_and(helps),
+            [_, dash, line] if dash == "-c" => {
+                let plain = |letter: char| letter.is_ascii_alphanumeric() || " -".contains(letter);
+                let line = line.strip_suffix(" 2>/dev/null").unwrap_or(line);
+                line.chars().all(plain) && line.split(' ').next().is_some_and(helps)
+            }
             _ => false,
         };
         let dashed = |name: &str| base.starts_with(&format!("{name}-"));
         // Parts of git live in its own directory; it looks for others in vain.
-        let part = || names.contains("git") && dashed("git") && (!exec.done || exec.path.to_string_lossy().contains("/git-core/"));
+        let part = || {
+            names.contains("git")
+                && dashed("git")
+                && (!exec.done || exec.path.to_string_lossy().contains("/git-core/"))
+        };
         helps(base) || (base == "sh" && by_shell()) || part()
     }
 }

@@ -137,7 +137,10 @@ impl<'l> Call<'l> {
     /// The name in an argument, resolved.
     fn name_at(&self, at: usize, base: &Path) -> Option<PathBuf> {
         let text = self.argument(at);
-        text.starts_with('"').then(|| strings(text).into_iter().next()).flatten().map(|name| plain(&base.join(name)))
+        text.starts_with('"')
+            .then(|| strings(text).into_iter().next())
+            .flatten()
+            .map(|name| plain(&base.join(name)))
     }
 }
 
@@ -151,7 +154,8 @@ fn descriptor(text: &str) -> Option<PathBuf> {
 
 /// Arguments at the commas that stand outside of quotes and brackets.
 fn split(inner: &str) -> Vec<String> {
-    let (mut found, mut current, mut depth, mut quoted, mut escaped) = (Vec::new(), String::new(), 0, false, false);
+    let (mut found, mut current, mut depth, mut quoted, mut escaped) =
+        (Vec::new(), String::new(), 0, false, false);
     for letter in inner.chars() {
         if quoted {
             quoted = escaped || letter != '"';
@@ -224,11 +228,16 @@ fn a_log_is_read_as_it_was_meant() {
 7  +++ exited with 0 +++
 "#;
     let trace = Trace::read(log, Path::new("/ws"));
-    let execs: Vec<_> = trace.execs.iter().map(|exec| (exec.path.to_str().unwrap(), exec.argv.join(" "), exec.done)).collect();
+    let execs: Vec<_> = trace
+        .execs
+        .iter()
+        .map(|exec| (exec.path.to_str().unwrap(), exec.argv.join(" "), exec.done))
+        .collect();
     assert_eq!(
         execs,
         [("/usr/bin/tar", "tar -c a\"b, c".to_owned(), true), ("/bin/sh", "sh -c gzip".to_owned(), false)]
     );
-    let writes: Vec<_> = trace.writes.iter().map(|(call, path)| format!("{call} {}", path.display())).collect();
+    let writes: Vec<_> =
+        trace.writes.iter().map(|(call, path)| format!("{call} {}", path.display())).collect();
     assert_eq!(writes, ["unlink /gone", "openat /ws/x", "mkdir /out", "openat /elsewhere/x"]);
 }
