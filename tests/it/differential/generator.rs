@@ -278,7 +278,7 @@ fn is_cluster(item: &str) -> bool {
 fn bundle(line: &mut Vec<String>, at: usize) {
     let clusters: Vec<usize> = (0..line.len()).filter(|&at| is_cluster(&line[at])).collect();
     if let [.., one, other] = clusters.as_slice()
-        && at % 2 == 0
+        && at.is_multiple_of(2)
     {
         let tail = line.remove(*other);
         line[*one].push_str(&tail[1..]);
