@@ -15,6 +15,7 @@ mod audit;
 mod breakout;
 mod check_lints;
 mod dependencies;
+mod differential;
 mod doctor;
 mod everyday;
 mod exec;

@@ -202,41 +202,41 @@ fn words_of_expressions_and_keys_are_options_too() {
 
 #[test]
 fn without_a_grammar_only_plain_spellings_pass() {
-    let env = policy("[command.realpath]\nallow_options = [\"-e\", \"-s\", \"--relative-to\", \"-word\"]");
+    let env = policy("[command.getconf]\nallow_options = [\"-e\", \"-s\", \"--relative-to\", \"-word\"]");
     all(
         &env,
         &[
-            "realpath x",
-            "realpath -e x",
-            "realpath -es x",
-            "realpath -se x",
-            "realpath --relative-to=x y",
-            "realpath --relative-to x y",
-            "realpath -word x",
-            "realpath - --",
+            "getconf x",
+            "getconf -e x",
+            "getconf -es x",
+            "getconf -se x",
+            "getconf --relative-to=x y",
+            "getconf --relative-to x y",
+            "getconf -word x",
+            "getconf - --",
         ],
         "ok",
     );
     all(
         &env,
         &[
-            "realpath -m x",
-            "realpath -em x",
-            "realpath -e=x",
-            "realpath --relative=x",
-            "realpath --rel x y",
-            "realpath --relative-to-x y",
-            "realpath -- -m",
-            "realpath x --zero",
-            "realpath -words",
-            "realpath --e",
-            "realpath -wordx=1",
+            "getconf -m x",
+            "getconf -em x",
+            "getconf -e=x",
+            "getconf --relative=x",
+            "getconf --rel x y",
+            "getconf --relative-to-x y",
+            "getconf -- -m",
+            "getconf x --zero",
+            "getconf -words",
+            "getconf --e",
+            "getconf -wordx=1",
         ],
-        "realpath.allow-options",
+        "getconf.allow-options",
     );
-    let key = policy("[command.realpath]\ndeny_options = [\"size=\"]");
-    all(&key, &["realpath size=1", "realpath -- size="], "realpath.option.size");
-    all(&key, &["realpath size", "realpath x=size=1"], "ok");
+    let key = policy("[command.getconf]\ndeny_options = [\"size=\"]");
+    all(&key, &["getconf size=1", "getconf -- size="], "getconf.option.size");
+    all(&key, &["getconf size", "getconf x=size=1"], "ok");
     // To the grammar of echo each element is text; the operator may mean otherwise.
     let echo = policy("[command.echo]\nallow_options = [\"-n\"]");
     all(&echo, &["echo -n x"], "ok");
@@ -334,42 +334,42 @@ fn values_of_options_have_patterns_of_their_own() {
 
 #[test]
 fn without_a_grammar_patterns_leave_no_doubt() {
-    let any = policy("[command.realpath]\ndeny_arguments = [\"a?secret\"]\nallow_arguments = [\"[a-z]+\"]");
-    all(&any, &["realpath a", "realpath -e a b", "realpath --relative-to=X a"], "ok");
+    let any = policy("[command.getconf]\ndeny_arguments = [\"a?secret\"]\nallow_arguments = [\"[a-z]+\"]");
+    all(&any, &["getconf a", "getconf -e a b", "getconf --relative-to=X a"], "ok");
     all(
         &any,
         &[
-            "realpath secret",
-            "realpath --relative-to=secret a",
-            "realpath -rsecret",
-            "realpath -esasecret",
-            "realpath -- secret",
+            "getconf secret",
+            "getconf --relative-to=secret a",
+            "getconf -rsecret",
+            "getconf -esasecret",
+            "getconf -- secret",
         ],
-        "realpath.deny-arguments",
+        "getconf.deny-arguments",
     );
-    all(&any, &["realpath X", "realpath -- -e", "realpath -e X", "realpath -"], "realpath.allow-arguments");
-    let second = policy("[command.realpath]\nallow_arguments = [{ position = 2, pattern = \"x\" }]");
-    all(&second, &["realpath a", "realpath a x", "realpath - x z"], "ok");
+    all(&any, &["getconf X", "getconf -- -e", "getconf -e X", "getconf -"], "getconf.allow-arguments");
+    let second = policy("[command.getconf]\nallow_arguments = [{ position = 2, pattern = \"x\" }]");
+    all(&second, &["getconf a", "getconf a x", "getconf - x z"], "ok");
     all(
         &second,
-        &["realpath a b", "realpath -e a x", "realpath a x -e", "realpath -- a x"],
-        "realpath.allow-arguments",
+        &["getconf a b", "getconf -e a x", "getconf a x -e", "getconf -- a x"],
+        "getconf.allow-arguments",
     );
-    let first = policy("[command.realpath]\ndeny_arguments = [{ position = 1, pattern = \"x\" }]");
-    all(&first, &["realpath a x"], "ok");
-    all(&first, &["realpath x", "realpath -e x", "realpath --relative-to y x"], "realpath.deny-arguments");
+    let first = policy("[command.getconf]\ndeny_arguments = [{ position = 1, pattern = \"x\" }]");
+    all(&first, &["getconf a x"], "ok");
+    all(&first, &["getconf x", "getconf -e x", "getconf --relative-to y x"], "getconf.deny-arguments");
 }
 
 #[test]
 fn the_number_of_arguments_is_limited() {
     let two =
-        policy("[command.cat]\nmax_args = 2\n[command.true]\nmax_args = 0\n[command.realpath]\nmax_args = 1");
-    all(&two, &["cat", "cat a b", "cat -n a", "true", "realpath x"], "ok");
+        policy("[command.cat]\nmax_args = 2\n[command.true]\nmax_args = 0\n[command.getconf]\nmax_args = 1");
+    all(&two, &["cat", "cat a b", "cat -n a", "true", "getconf x"], "ok");
     for (line, rule_id) in [
         ("cat a b c", "cat.max-args"),
         ("cat -n -- a", "cat.max-args"),
         ("true x", "true.max-args"),
-        ("realpath -e x", "realpath.max-args"),
+        ("getconf -e x", "getconf.max-args"),
     ] {
         let denial = two.judge_argv(&words(line), None).unwrap_err();
         assert_eq!(denial.rule, rule_id);
@@ -420,7 +420,7 @@ fn faults_are_named_when_the_policy_loads() {
         ),
         ("[command.cat]\ndeny_arguments = [{ option = \"n\", pattern = \"x\" }]", "is not an option"),
         (
-            "[command.realpath]\ndeny_arguments = [{ option = \"-n\", pattern = \"x\" }]",
+            "[command.getconf]\ndeny_arguments = [{ option = \"-n\", pattern = \"x\" }]",
             "needs an option grammar",
         ),
         ("[command.cat]\nmax_args = -1", "command.cat.max_args"),

@@ -129,7 +129,7 @@ fn forgotten_lists_are_made_again() {
         }
     }
     for index in 0..KEPT + 5 {
-        input.push_str(&format!("{{\"argv\":[\"p{index}\"],\"allow_patterns\":[\"p[0-9]+\"]}}\n"));
+        input.push_str(&format!("{{\"argv\":[\"zz{index}\"],\"allow_patterns\":[\"zz[0-9]+\"]}}\n"));
     }
     let (answers, bad) = answers(&input, None);
     assert_eq!(bad, 0);

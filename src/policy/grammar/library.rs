@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::compile;
 use super::dialect::Dialect;
 use super::event::Finding;
-use super::model::{Node, Rule};
+use super::model::{Arity, Node, Rule};
 use super::rules::{self, Judged, Operator};
 use super::schema;
 use crate::config::hooks;
@@ -47,6 +47,30 @@ pub struct RuleText<'g> {
     pub reason: &'g str,
     /// What to do instead, as a clause.
     pub instead: Option<&'g str>,
+}
+
+/// An option that the file declares, for tools that make or complete command lines.
+#[derive(Debug, Clone)]
+pub struct OptionText<'g> {
+    /// Subcommands that lead to it; empty for an option of the program itself.
+    pub words: Vec<&'g str>,
+    /// As the manual spells it: `-o`, `--output`.
+    pub names: &'g [String],
+    /// Whether it takes a value.
+    pub takes: Takes,
+    /// Whether a rule may refuse it, or its subcommand.
+    pub refused: bool,
+}
+
+/// How an option takes its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// It has none.
+    Nothing,
+    /// Attached, or the next element.
+    Value,
+    /// Attached only, and it may be left out.
+    Attached,
 }
 
 impl Grammar {
@@ -186,6 +210,41 @@ impl Grammar {
     #[must_use]
     pub fn has_subcommands(&self) -> bool {
         self.root.is_tree()
+    }
+
+    /// Every option of the file, subcommand by subcommand and alias by alias.
+    #[must_use]
+    pub fn options(&self) -> Vec<OptionText<'_>> {
+        let mut found = Vec::new();
+        let mut nodes = vec![(Vec::new(), &self.root)];
+        while let Some((words, node)) = nodes.pop() {
+            let mut own = BTreeMap::new();
+            let longs = node.table.longs.iter().map(|long| &long.option);
+            for option in node.table.shorts.iter().flatten().chain(longs) {
+                own.insert(Arc::as_ptr(option), option);
+            }
+            let first = found.len();
+            found.extend(own.into_values().map(|option| OptionText {
+                words: words.clone(),
+                names: &option.names,
+                takes: match option.arity {
+                    Arity::Flag => Takes::Nothing,
+                    Arity::Required => Takes::Value,
+                    Arity::Optional => Takes::Attached,
+                },
+                refused: node.refused.is_some() || !option.rules.is_empty(),
+            }));
+            // The order of addresses is none.
+            let (_, own) = found.split_at_mut(first);
+            own.sort_by(|one, other| one.names.cmp(other.names));
+            nodes.extend(node.also.iter().map(|other| (words.clone(), &**other)));
+            for (name, child) in &node.children {
+                let mut below = words.clone();
+                below.extend(std::str::from_utf8(name));
+                nodes.push((below, child));
+            }
+        }
+        found
     }
 
     /// Every rule of the file.

@@ -31,7 +31,7 @@ mod text;
 
 pub use event::Finding;
 pub use inspect::Standing;
-pub use library::{Example, Grammar, RuleText};
+pub use library::{Example, Grammar, OptionText, RuleText, Takes};
 pub(in crate::policy) use operator::{Refused, denied, refused};
 pub use rules::{Judged, Operator};
 pub use shelf::{Found, Library};
