@@ -268,7 +268,10 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         }
         self.operator.unknown(self.element(at))?;
         match self.operator.view {
-            Some(view) if view.holds_outside(text) => path_refused(String::new(), at),
+            // What one pass does not know another one may take as a value.
+            Some(view) if self.node.passes == 0 && view.holds_outside(text) => {
+                path_refused(String::new(), at)
+            }
             _ => ControlFlow::Continue(()),
         }
     }
