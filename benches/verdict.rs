@@ -186,43 +186,62 @@ fn of((allowed, took): (bool, Duration), wanted: bool) -> Duration {
     took
 }
 
-/// Time and allocations an element, at growing sizes: the figures of a row are to stay as they are.
+/// Time and allocations at growing sizes, by the element and by the byte of one element: the figures of a
+/// row are to stay as they are.
 fn linearity(lab: &Path) {
-    let policy = policy(lab, Some("version = 1\nallow = [\"grep\", \"git\", \"find\", \"tar\", \"cat\"]\n"));
+    let names = "[\"grep\", \"git\", \"find\", \"tar\", \"cat\", \"awk\", \"sed\", \"no-grammar\"]";
+    let policy = policy(lab, Some(&format!("version = 1\nallow = {names}\n")));
     let shapes: [(&str, &[&str], &[&str]); 6] = [
         ("grep, operands", &["grep", "x"], &["file.rs"]),
         ("grep, options", &["grep", "x"], &["-n"]),
         ("git log, paths", &["git", "log", "--"], &["src/a.rs"]),
         ("find, expression", &["find", "."], &["-name", "x", "-o"]),
         ("tar, members", &["tar", "-tf", "x.tar"], &["--no-recursion", "member"]),
-        ("cat, operands", &["cat"], &["file"]),
+        ("no grammar, operands", &["no-grammar"], &["file=a/b"]),
     ];
     let sizes = [10, 100, 1_000, 10_000];
-    println!("\n{:<20} {}", "ns an element (allocations)", sizes.map(|n| format!("{n:>16}")).concat());
+    println!("\n{:<28}{}", "ns an element (allocations)", sizes.map(|n| format!("{n:>16}")).concat());
     for (name, head, cycle) in shapes {
-        print!("{name:<20}        ");
-        for size in sizes {
-            let argv: Vec<&[u8]> = head
-                .iter()
-                .chain(cycle.iter().cycle())
-                .take(size)
-                .map(|element| element.as_bytes())
-                .collect();
-            let judge = || policy.judge_argv(black_box(&argv), None);
-            assert!(judge().is_ok(), "{name}: {:?}", judge().err());
-            let count = allocated(|| drop(black_box(judge())));
-            let mut times: Vec<Duration> = (0..50)
-                .map(|_| {
-                    let start = Instant::now();
-                    drop(black_box(judge()));
-                    start.elapsed()
-                })
-                .collect();
-            let per = quantile(&mut times, 50).as_secs_f64() * 1e9 / size as f64;
-            print!("{:>16}", format!("{per:.1} ({count})"));
-        }
-        println!();
+        let rows = sizes.map(|size| {
+            let argv = head.iter().chain(cycle.iter().cycle()).take(size);
+            growth(&policy, &argv.map(|element| element.as_bytes()).collect::<Vec<_>>(), size)
+        });
+        println!("{name:<28}{}", rows.concat());
     }
+    // Whatever the verdict is: hostile elements are refused, and must not take long before.
+    let shapes: [(&str, &[&str], &str, &str); 6] = [
+        ("grep, doubtful letters", &["grep"], "-~", "e"),
+        ("git log, doubtful letters", &["git", "log"], "-~", "S"),
+        ("no grammar, values", &["no-grammar"], "", "a="),
+        ("no grammar, climbing", &["no-grammar"], "", "=a/.."),
+        ("awk, text", &["awk"], "", "(/[x]/ a) "),
+        ("sed, text", &["sed"], "", "s/[x]/y/;"),
+    ];
+    let sizes = [100, 1_000, 10_000, 100_000];
+    println!("\n{:<28}{}", "ns a byte (allocations)", sizes.map(|n| format!("{n:>16}")).concat());
+    for (name, head, start, cycle) in shapes {
+        let rows = sizes.map(|size| {
+            let long = format!("{start}{}", cycle.repeat(size / cycle.len()));
+            let argv = head.iter().copied().chain([long.as_str()]).map(str::as_bytes);
+            growth(&policy, &argv.collect::<Vec<_>>(), size)
+        });
+        println!("{name:<28}{}", rows.concat());
+    }
+}
+
+/// Median time by `size`, and allocations.
+fn growth(policy: &Policy, argv: &[&[u8]], size: usize) -> String {
+    let judge = || drop(black_box(policy.judge_argv(black_box(argv), None)));
+    let count = allocated(judge);
+    let mut times: Vec<Duration> = (0..50)
+        .map(|_| {
+            let start = Instant::now();
+            judge();
+            start.elapsed()
+        })
+        .collect();
+    let each = quantile(&mut times, 50).as_secs_f64() * 1e9 / size as f64;
+    format!("{:>16}", format!("{each:.1} ({count})"))
 }
 
 /// Rows a second of the program that was built along with this.

@@ -28,6 +28,8 @@ pub struct Opt {
     pub number: bool,
     /// Refused whatever its value is and whatever else stands there.
     pub denied: bool,
+    /// Its value may be a file name: the file does not say that it is data or program text.
+    pub file: bool,
 }
 
 /// A program, or one of its subcommands, and what it says of its options.
@@ -130,11 +132,18 @@ impl Collect<'_> {
             }
             operands.extend(word.filter(|_| anywhere).map(|word| word.as_bytes().to_vec()));
             for name in strings(deny, "options").into_iter().filter(|_| value.is_none()) {
-                let name = name.trim_start_matches('-');
-                let name = name.split_once('=').map_or(name, |(name, _)| name).to_owned();
+                let name = bare(&name);
                 if let Some(option) = options.iter_mut().find(|option| option.names.contains(&name)) {
                     option.denied = true;
                 }
+            }
+        }
+        for part in &parts {
+            let texts = part.get("text").and_then(Value::as_array).into_iter().flatten();
+            let data = part.get("data").into_iter().chain(texts).filter_map(Value::as_table);
+            for name in data.flat_map(|data| strings(data, "options")) {
+                let name = bare(&name);
+                options.iter_mut().filter(|o| o.names.contains(&name)).for_each(|o| o.file = false);
             }
         }
         let words = words(&options, &operands);
@@ -148,7 +157,13 @@ fn declared(part: &Table) -> Vec<Opt> {
     let mut options = Vec::new();
     for (key, arity) in [("flags", Arity::Flag), ("values", Arity::Required), ("optional", Arity::Optional)] {
         for letter in part.get(key).and_then(Value::as_str).unwrap_or_default().chars() {
-            options.push(Opt { names: vec![letter.to_string()], arity, number: false, denied: false });
+            options.push(Opt {
+                names: vec![letter.to_string()],
+                arity,
+                number: false,
+                denied: false,
+                file: arity != Arity::Flag,
+            });
         }
     }
     for spec in strings(part, "long") {
@@ -160,7 +175,7 @@ fn declared(part: &Table) -> Vec<Opt> {
         };
         let number = rest.is_some_and(|rest| rest.contains('#'));
         let names = names.split('|').map(str::to_owned).collect();
-        options.push(Opt { names, arity, number, denied: false });
+        options.push(Opt { names, arity, number, denied: false, file: arity != Arity::Flag });
     }
     options
 }
@@ -179,6 +194,12 @@ fn words(options: &[Opt], operands: &[Vec<u8>]) -> Vec<Vec<u8>> {
     }
     words.truncate(256);
     words
+}
+
+/// A name as it is declared: without dashes, and without what follows a `=`.
+fn bare(name: &str) -> String {
+    let name = name.trim_start_matches('-');
+    name.split_once('=').map_or(name, |(name, _)| name).to_owned()
 }
 
 fn strings(table: &Table, key: &str) -> Vec<String> {

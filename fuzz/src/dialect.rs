@@ -11,6 +11,9 @@ use crate::input::Choices;
 use crate::judged;
 use crate::spelling::spelled;
 
+/// File names that lie outside of any workspace.
+const OUTSIDE: &[&str] =
+    &["/etc/shadow", "../x", "a/../../x", "@/etc/shadow", "file:///etc/shadow", "/srv/ws/../x"];
 /// Known options that may stand before the refused one.
 const ITEMS: u8 = 8;
 
@@ -23,9 +26,9 @@ pub fn check(sites: &[Site], data: &[u8]) {
     let Some(site) = choices.one(sites) else { return };
     let target = choices.one(&site.options);
     let word = choices.one(&site.operands);
-    let mut head = [0_u8; 4 * ITEMS as usize + 8];
+    let mut head = [0_u8; 8 * ITEMS as usize + 16];
     let count = usize::from(choices.byte() % (ITEMS + 1));
-    for byte in head.iter_mut().take(4 * count + 8) {
+    for byte in head.iter_mut().take(8 * count + 16) {
         *byte = choices.byte();
     }
     let hostile = choices.elements(&site.words);
@@ -60,6 +63,12 @@ fn stays_refused(site: &Site, target: &Opt, choices: &mut Choices<'_>, count: us
         }
     }
     must_refuse(site, Some(target), &joined(&[&site.lead, &items, &refused, hostile]));
+    let place = OUTSIDE[usize::from(choices.byte()) % OUTSIDE.len()].as_bytes();
+    let named = spelled(site, target, choices, place, true);
+    // Where an optional value is not attached there is none.
+    if target.file && named.iter().any(|element| element.ends_with(place)) {
+        must_refuse_path(site, &joined(&[&site.lead, &items, &named, hostile]));
+    }
     // Behind anything that does not end the options, where they may stand among operands.
     if let Some(mut before) = open(site, hostile) {
         before.extend(std::iter::repeat_n(b"x".to_vec(), spare(site, &before)));
@@ -90,6 +99,14 @@ fn spare(site: &Site, before: &[Vec<u8>]) -> usize {
         Some(word) if site.dialect == "tar" => word.len() + 1,
         _ => 1,
     }
+}
+
+fn must_refuse_path(site: &Site, args: &[Vec<u8>]) {
+    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    let operator = Operator { view: Some(judged::view()), ..Operator::default() };
+    let verdict = site.grammar.judge(&args, &operator);
+    let shown: Vec<_> = args.iter().map(|element| String::from_utf8_lossy(element)).collect();
+    assert!(verdict.is_err(), "{}: a file outside is allowed: {shown:?}", site.grammar.program());
 }
 
 fn must_refuse(site: &Site, target: Option<&Opt>, args: &[Vec<u8>]) {
