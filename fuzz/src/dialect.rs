@@ -64,7 +64,7 @@ fn stays_refused(site: &Site, target: &Opt, choices: &mut Choices<'_>, count: us
     }
     must_refuse(site, Some(target), &joined(&[&site.lead, &items, &refused, hostile]));
     let place = OUTSIDE[usize::from(choices.byte()) % OUTSIDE.len()].as_bytes();
-    let named = spelled(site, target, choices, place, true);
+    let named = spelled(site, target, choices, place, false);
     // Where an optional value is not attached there is none.
     if target.file && named.iter().any(|element| element.ends_with(place)) {
         must_refuse_path(site, &joined(&[&site.lead, &items, &named, hostile]));
