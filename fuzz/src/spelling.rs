@@ -31,6 +31,8 @@ pub fn spelled(
                 if form & 2 == 2 && is_getopt(dialect) { flags(site, choices) } else { String::new() };
             let short = format!("-{bundle}{name}");
             let attach = attach && !value.is_empty() && (is_getopt(dialect) || dialect == "git");
+            // A letter of bsdtar takes a value or takes none.
+            let attach = attach && !(dialect == "bsdtar" && option.arity == Arity::Optional);
             with(short.into_bytes(), option, &value, attach.then_some(&b""[..]))
         }
         _ => {

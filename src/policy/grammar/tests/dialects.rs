@@ -208,7 +208,7 @@ fn find_words_stand_anywhere() {
 
 #[test]
 fn keys_and_values() {
-    let file = "program = \"dd\"\ndialects = [\"key-value\"]\nlong = [\"if=\", \"of=\", \"help\"]";
+    let file = "program = \"dd\"\ndialects = [\"key-value\"]\nlong = [\"if=\", \"of=\", \"help\", \"k=\"]";
     table(
         file,
         &[
@@ -216,6 +216,7 @@ fn keys_and_values() {
             ("of", "0:of"),
             ("new=x", "?new=x"),
             ("--help -x", "help= ?-x"),
+            ("k=v k", "k==v 0:k"),
             ("-- of=x", "of==x"),
         ],
     );
