@@ -26,6 +26,8 @@ pub struct Opt {
     pub arity: Arity,
     /// Its value is a number.
     pub number: bool,
+    /// Another element, which is text, follows its value.
+    pub pair: bool,
     /// Refused whatever its value is and whatever else stands there.
     pub denied: bool,
     /// Its value may be a file name: the file does not say that it is data or program text.
@@ -161,6 +163,7 @@ fn declared(part: &Table) -> Vec<Opt> {
                 names: vec![letter.to_string()],
                 arity,
                 number: false,
+                pair: false,
                 denied: false,
                 file: arity != Arity::Flag,
             });
@@ -173,9 +176,10 @@ fn declared(part: &Table) -> Vec<Opt> {
             Some(rest) if rest.contains('?') => Arity::Optional,
             Some(_) => Arity::Required,
         };
+        let pair = rest == Some("2");
         let number = rest.is_some_and(|rest| rest.contains('#'));
         let names = names.split('|').map(str::to_owned).collect();
-        options.push(Opt { names, arity, number, denied: false, file: arity != Arity::Flag });
+        options.push(Opt { names, arity, number, pair, denied: false, file: arity != Arity::Flag });
     }
     options
 }

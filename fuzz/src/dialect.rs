@@ -96,8 +96,8 @@ fn open(site: &Site, hostile: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
 fn spare(site: &Site, before: &[Vec<u8>]) -> usize {
     match before.first() {
         // Each letter of the first word may want one.
-        Some(word) if site.dialect == "tar" => word.len() + 1,
-        _ => 1,
+        Some(word) if site.dialect == "tar" => word.len() + 2,
+        _ => 2,
     }
 }
 

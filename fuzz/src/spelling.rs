@@ -63,6 +63,7 @@ pub fn spelled(
 fn with(mut name: Vec<u8>, option: &Opt, value: &[u8], joint: Option<&[u8]>) -> Vec<Vec<u8>> {
     match (option.arity, joint) {
         (Arity::Flag, _) | (Arity::Optional, None) => vec![name],
+        (Arity::Required, _) if option.pair => vec![name, value.to_vec(), value.to_vec()],
         (Arity::Required, None) => vec![name, value.to_vec()],
         (_, Some(joint)) => {
             name.extend_from_slice(joint);
