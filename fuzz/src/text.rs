@@ -103,6 +103,7 @@ const LANGUAGES: &[Language] = &[
         places: &[&["-c", "BAD"], &["-Atc", "BAD"], &["--command", "BAD"], &["--command=BAD"]],
         bad: &[
             "copy t to program 'id'",
+            "copy t to '/tmp/f'",
             "select pg_read_file('f')",
             "select lo_import('f')",
             "alter system set x = 1",
