@@ -57,9 +57,10 @@ const PSEUDO: &[&str] = &[
     "tracefs",
 ];
 /// Where programs lie.
-const PROGRAMS: &[&str] = &["/bin", "/sbin", "/usr", "/opt", "/lib", "/lib64", "/home", "/snap"];
+const PROGRAMS: &[&str] =
+    &["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/libexec", "/lib", "/usr/local", "/opt", "/usr"];
 /// Files and directories that a walk looks at, at most.
-const MOST: usize = 100_000;
+const MOST: usize = 50_000;
 
 /// Directories that this process can write now, with what else their mount forbids, but for those at or
 /// below `known`.
