@@ -154,7 +154,7 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     jsonschema::draft202012::new(&schema).unwrap()
 });
 
-fn assert_valid(record: &Value) {
+pub(crate) fn assert_valid(record: &Value) {
     let errors: Vec<String> =
         SCHEMA.iter_errors(record).map(|error| format!("{} at {}", error, error.instance_path)).collect();
     assert!(errors.is_empty(), "{errors:#?}\n{record:#}");
