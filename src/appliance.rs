@@ -114,7 +114,7 @@ pub enum StartError {
     /// The server's own walls.
     #[error(transparent)]
     Own(#[from] own::OwnError),
-    /// They cannot be read back.
+    /// They cannot be read back as they were put up.
     #[error("confinement of the server cannot be read back: {0}; mount /proc for this process")]
     Walls(String),
     /// The launcher or a requirement of the sandbox.
@@ -164,7 +164,11 @@ impl Appliance {
         let mut walls = None;
         if confined {
             own::confine(&Audit::directories(&config.audit)?)?;
-            walls = Some(Own::read().map_err(StartError::Walls)?);
+            let own = Own::read().map_err(StartError::Walls)?;
+            if !own.no_new_privs || own.seccomp != 2 {
+                return Err(StartError::Walls(format!("the kernel says {own:?}")));
+            }
+            walls = Some(own);
         }
         let host = host.map(|host| host::recorded(&config, launcher.facts(), &host, walls.as_ref()));
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{BINARY, Lab, Ran, Rules};
+use crate::support::{BINARY, Lab, Ran};
 
 /// A laboratory whose policy requires `names`; commands stay who the server is.
 fn lab(names: &str) -> Lab {
@@ -21,7 +21,7 @@ fn lab(names: &str) -> Lab {
 
 fn require(lab: &Lab, names: &str, user: &str) {
     let text = format!(
-        "version = 1\nallow = [\"ls\"]\n[workspace]\npath = {:?}\n[sandbox]\nuser = {user:?}\nrequire = [{names}]\n\
+        "version = 1\nallow = [\"ls\"]\n[workspace]\npath = {:?}\n[limits]\nprocesses = 20000\n[sandbox]\nuser = {user:?}\nrequire = [{names}]\n\
          [audit]\nsinks = [{{ kind = \"file\", path = {:?} }}]\n",
         lab.ws(),
         lab.log(),
@@ -140,9 +140,13 @@ fn policy_protected_is_about_modes_and_mounts_of_the_host() {
         &["policy-protected does not hold here", "belongs to the user of commands", "chown root"],
     );
     assert_nothing_served(&lab);
-    let read_only = "mount --bind \"$LAB/policy.toml\" \"$LAB/policy.toml\"; \
+    // A read-only mount of the file alone can be renamed away with the directory that holds it.
+    let file_only = "mount --bind \"$LAB/policy.toml\" \"$LAB/policy.toml\"; \
                      mount -o remount,bind,ro \"$LAB/policy.toml\"";
-    assert_met(&serve_in(&lab, &["--mount"], read_only));
+    assert_refused(&serve_in(&lab, &["--mount"], file_only), &["belongs to the user of commands"]);
+    let all = "mount --bind \"$LAB/audit\" \"$LAB/audit\"\n\
+               for at in / \"$(findmnt -fnro TARGET --target \"$LAB\")\"; do mount -o remount,bind,ro \"$at\"; done";
+    assert_met(&serve_in(&lab, &["--mount"], all));
     if nix::unistd::Uid::effective().is_root() {
         require(&lab, "\"policy-protected\"", "65534:65534");
         assert_met(&serve(&lab));

@@ -13,8 +13,8 @@ use crate::appliance::host;
 use crate::audit::Audit;
 use crate::config::Config;
 use crate::launch::Facts;
-use crate::launch::attempts::Layer;
 use crate::launch::attempts::server::{ServerGround, server};
+use crate::launch::attempts::{Answered, Layer};
 use crate::launch::requirements::{self, Unmet};
 use crate::sandbox::host::{Finding, Known, Verdict, setuid};
 
@@ -59,7 +59,7 @@ impl Survey {
         for (id, attempt) in [("command.seccomp", "id.seccomp"), ("command.no_new_privs", "id.new_privs")] {
             let said = lines.iter().find(|line| line.id == attempt);
             if let (Some(said), Some(own)) = (said, found.iter_mut().find(|own| own.id == id)) {
-                own.value.clone_from(&said.detail);
+                read_back(own, said);
             }
         }
         let required = policy.sandbox.require.iter();
@@ -147,6 +147,18 @@ impl Survey {
     }
 }
 
+/// The fact as a command found it: only a refused attempt is proof.
+fn read_back(own: &mut Finding, said: &Line) {
+    own.value.clone_from(&said.detail);
+    (own.verdict, own.remedy) = match said.result {
+        Answered::Blocked => (Verdict::Ok, None),
+        Answered::Open => {
+            (Verdict::Bad, Some("do not serve on this host, and report it: no command may run so"))
+        }
+        Answered::Error => (Verdict::Advice, Some("not known: the attempt could not be made, try again")),
+    };
+}
+
 /// Whether the server's user could make one; `needed` is whether anything hangs on it.
 fn user_namespace(made: Known<bool>, has_mounts: bool) -> Finding {
     let value = match &made {
@@ -186,5 +198,51 @@ fn set_user_files() -> Finding {
             "remove the bits or the files (an image needs none), or mount nosuid; to commands they are of no \
              use (no_new_privs)",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::attempts::Expected;
+
+    #[test]
+    fn an_attempt_that_failed_proves_nothing() {
+        for (result, verdict) in [
+            (Answered::Blocked, Verdict::Ok),
+            (Answered::Open, Verdict::Bad),
+            (Answered::Error, Verdict::Advice),
+        ] {
+            let (value, remedy) = (String::new(), None);
+            let mut own = Finding { id: "command.seccomp".into(), value, verdict: Verdict::Ok, remedy };
+            let said = Line {
+                layer: Layer::Identity,
+                id: "id.seccomp",
+                what: "run without a filter",
+                expected: Expected::Blocked,
+                result,
+                detail: "said".into(),
+            };
+            read_back(&mut own, &said);
+            assert_eq!((own.verdict, own.value.as_str()), (verdict, "said"));
+            assert_eq!(own.remedy.is_none(), verdict == Verdict::Ok);
+        }
+    }
+
+    #[test]
+    fn a_bad_fact_and_an_unmet_requirement_spoil_it() {
+        let mut survey = Survey::default();
+        assert!(survey.holds());
+        survey.facts.push(user_namespace(Ok(false), false));
+        assert!(survey.holds(), "advice is no fault");
+        let unmet = Unmet { name: "x".into(), found: "y".into(), remedy: "z".into() };
+        survey.requirements.push(("x".into(), Err(unmet)));
+        assert!(!survey.holds());
+        let mut out = String::new();
+        survey.text(&mut out, false);
+        assert!(out.contains("  BAD    x") && out.contains("→ z"), "{out}");
+        survey.requirements.clear();
+        survey.facts.iter_mut().for_each(|own| own.verdict = Verdict::Bad);
+        assert!(!survey.holds());
     }
 }

@@ -1,6 +1,6 @@
 //! Who could change a file, going by the file system alone: the question behind `policy-protected`.
 //!
-//! Inputs: the modes of the file and of all directories above it, and whether its mount is read-only. What
+//! Inputs: the modes of the file and of all directories above it, and whether their mounts are read-only. What
 //! Landlock or mounts of the launcher's own would refuse does not count. Used by `host/` only.
 
 use std::fs::Metadata;
@@ -30,22 +30,23 @@ pub(super) fn look(path: &Path, uid: u32) -> Known<Guarded> {
     let failed = |e: std::io::Error| format!("examining {} failed: {e}", path.display());
     let path = path.canonicalize().map_err(failed)?;
     let meta = path.metadata().map_err(failed)?;
-    let flags = MountFlags::at(&path).map_err(failed)?;
-    let read_only = flags.is_some_and(|flags| flags.read_only);
-    let mut weak = None;
-    // A file of a read-only mount stays as it is; what is above it can be moved only with that mount.
-    if !read_only {
-        weak = changed_by(&path, &meta, uid, false);
-        for directory in path.ancestors().skip(1) {
-            if weak.is_some() {
-                break;
-            }
+    let read_only = on_read_only_mount(&path)?;
+    let mut weak = if read_only { None } else { changed_by(&path, &meta, uid, false) };
+    // A directory above that can be renamed takes even a read-only mount with it.
+    for directory in path.ancestors().skip(1) {
+        if weak.is_none() && !on_read_only_mount(directory)? {
             let meta =
                 directory.metadata().map_err(|e| format!("examining {} failed: {e}", directory.display()))?;
             weak = changed_by(directory, &meta, uid, true);
         }
     }
     Ok(Guarded { owner: (meta.uid(), meta.gid()), mode: meta.mode() & 0o7777, read_only, weak, path })
+}
+
+fn on_read_only_mount(path: &Path) -> Known<bool> {
+    let flags = MountFlags::at(path)
+        .map_err(|e| format!("asking for the mount of {} failed: {e}", path.display()))?;
+    Ok(flags.is_some_and(|flags| flags.read_only))
 }
 
 /// Group bits count whoever is in the group: with an access control list they are its mask.
