@@ -146,10 +146,10 @@ fn doctor_sees_privileges_and_namespaces_that_were_taken_away() {
             "--bounding-set=-all,+sys_admin,+setpcap",
         ])
         .args(["--inh-caps=-all", env!("CARGO_BIN_EXE_cofferdam"), "doctor", "--json", "--policy"])
-        .arg(
-            house
-                .policy(&format!("[workspace]\npath = {:?}\n[sandbox]\nuser = \"keep\"\n", house.path("ws"))),
-        )
+        .arg(house.policy(&format!(
+            "[workspace]\npath = {:?}\n[limits]\nprocesses = 20000\n[sandbox]\nuser = \"keep\"\n",
+            house.path("ws")
+        )))
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -196,7 +196,7 @@ fn doctor_knows_what_a_policy_grants() {
     fs::set_permissions(&ws, Permissions::from_mode(0o777)).unwrap();
     let policy = house.policy(&format!(
         "[workspace]\npath = {ws:?}\nwrite = true\n[sandbox]\nread = [\"@libraries\"]\nnetwork = [\"tcp:443\"]\n\
-         [limits]\nmemory = \"256MiB\"\nprocesses = 64\nopen_files = 40\nfile_size = \"1MiB\"\noutput_bytes = \"4KiB\"\n"
+         [limits]\nmemory = \"256MiB\"\nprocesses = 20000\nopen_files = 40\nfile_size = \"1MiB\"\noutput_bytes = \"4KiB\"\n"
     ));
     let output = house.doctor(&["--json", "--policy", policy.to_str().unwrap()]);
     let (lines, _) = objects(&output);
