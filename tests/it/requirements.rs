@@ -120,7 +120,7 @@ fn read_only_root_is_about_the_mount_that_the_server_sees() {
     let lab = self::lab("\"read-only-root\"");
     // A host whose root is read-only already has no other world to offer.
     let options = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let root = options.lines().filter(|line| line.split(' ').nth(4) == Some("/")).next_back().unwrap();
+    let root = options.lines().rfind(|line| line.split(' ').nth(4) == Some("/")).unwrap();
     let read_only = root.split(' ').nth(5).unwrap().split(',').any(|option| option == "ro");
     assert!(!read_only, "the root of a test host is writable");
     assert_refused(

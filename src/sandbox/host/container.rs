@@ -26,7 +26,7 @@ pub struct Container {
 }
 
 /// `None` when no mark is there. `root` is `/`, the others are what the process finds.
-pub(super) fn find(root: &Path, variable: Option<&str>, groups: &str) -> Option<Container> {
+pub(super) fn find(root: &Path, variable: &str, groups: &str) -> Option<Container> {
     let container =
         |runtime: &str, mark: &str| Some(Container { runtime: runtime.to_owned(), mark: mark.to_owned() });
     if root.join("run/.containerenv").exists() {
@@ -42,8 +42,8 @@ pub(super) fn find(root: &Path, variable: Option<&str>, groups: &str) -> Option<
     if root.join(".dockerenv").exists() {
         return container("docker", "/.dockerenv");
     }
-    if let Some(name) = variable.filter(|name| !name.is_empty()) {
-        let clean: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
+    if !variable.is_empty() {
+        let clean: String = variable.chars().filter(char::is_ascii_graphic).take(32).collect();
         return container(&clean, "the environment variable container");
     }
     if root.join("run/systemd/container").exists() {
@@ -60,15 +60,15 @@ mod tests {
     fn each_mark_names_its_runtime() {
         let dir = tempfile::tempdir().unwrap();
         let runtime = |variable, groups| find(dir.path(), variable, groups).map(|found| found.runtime);
-        assert_eq!(runtime(None, "0::/user.slice"), None);
-        assert_eq!(runtime(Some(""), "0::/"), None);
-        assert_eq!(runtime(Some("lxc"), "0::/").as_deref(), Some("lxc"));
-        assert_eq!(runtime(None, "0::/system.slice/docker-1.scope").as_deref(), Some("docker"));
+        assert_eq!(runtime("", "0::/user.slice"), None);
+        assert_eq!(runtime("", "0::/"), None);
+        assert_eq!(runtime("lxc", "0::/").as_deref(), Some("lxc"));
+        assert_eq!(runtime("", "0::/system.slice/docker-1.scope").as_deref(), Some("docker"));
         std::fs::write(dir.path().join(".dockerenv"), "").unwrap();
-        assert_eq!(runtime(None, "0::/").as_deref(), Some("docker"));
-        assert_eq!(runtime(None, "0::/kubepods/pod1").as_deref(), Some("kubernetes"));
+        assert_eq!(runtime("", "0::/").as_deref(), Some("docker"));
+        assert_eq!(runtime("", "0::/kubepods/pod1").as_deref(), Some("kubernetes"));
         std::fs::create_dir(dir.path().join("run")).unwrap();
         std::fs::write(dir.path().join("run/.containerenv"), "").unwrap();
-        assert_eq!(runtime(None, "0::/").as_deref(), Some("podman"));
+        assert_eq!(runtime("", "0::/").as_deref(), Some("podman"));
     }
 }

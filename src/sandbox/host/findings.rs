@@ -160,8 +160,11 @@ fn kernel(book: &mut Book, host: &Host) {
 
 /// Major and minor.
 fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(['.', '-']).map(|word| word.parse().map_or(None, Some));
-    Some((numbers.next()??, numbers.next()??))
+    let mut numbers = release.split(['.', '-']).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => Some((major, minor)),
+        _ => None,
+    }
 }
 
 fn container(book: &mut Book, host: &Host) {

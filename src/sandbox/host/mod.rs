@@ -117,7 +117,7 @@ pub fn survey(places: &Places) -> Host {
         .to_vec(),
         container: container::find(
             Path::new("/"),
-            variable.as_deref().map_or(None, Some),
+            variable.as_ref().map_or("", String::as_str),
             groups.as_deref().unwrap_or(""),
         ),
         in_user_namespace: status::text("/proc/self/uid_map").map(|map| status::in_user_namespace(&map)),
