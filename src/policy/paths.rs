@@ -21,6 +21,9 @@ pub(super) const INSTEAD: &str = "name a file in the workspace";
 /// Names of the streams that a command has open anyway.
 const STREAMS: &[&str] = &["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd"];
 
+/// More absolute names than this in one element are refused unread: each is read to its end.
+const MOST_ABSOLUTE: usize = 64;
+
 /// What a command may name: the workspace, and the files that the policy lets it read.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'c> {
@@ -37,8 +40,7 @@ impl View<'_> {
     /// count as the file.
     #[must_use]
     pub fn is_outside(&self, value: &[u8]) -> bool {
-        let value = value.strip_prefix(b"@").or_else(|| value.strip_prefix(b"<")).unwrap_or(value);
-        let file = url(value).unwrap_or(value);
+        let file = file_of(value);
         match file.first() {
             Some(b'/') => self.is_absolute_outside(file),
             Some(_) => climbs(file, self.depth),
@@ -58,14 +60,44 @@ impl View<'_> {
         {
             return true;
         }
-        let mut left = element;
-        while let Some(at) = left.iter().position(|byte| *byte == b'=') {
-            left = left.get(at.saturating_add(1)..).unwrap_or(b"");
-            if self.is_outside(left) {
-                return true;
+        self.value_outside(element)
+    }
+
+    /// Whether what stands behind one of the `=` of `element` names something outside. One pass from the
+    /// end: the parts behind a name are the same for every `=` before the next slash.
+    fn value_outside(&self, element: &[u8]) -> bool {
+        // How deep the parts behind the one at hand lead beneath where they start.
+        let mut below: usize = 0;
+        let mut absolute: usize = 0;
+        let mut end = element.len();
+        loop {
+            let start = element.get(..end).and_then(|left| left.iter().rposition(|byte| *byte == b'/'));
+            let from = start.map_or(0, |slash| slash.saturating_add(1));
+            let part = element.get(from..end).unwrap_or(b"");
+            for at in part.iter().enumerate().filter(|(_, byte)| **byte == b'=').map(|(at, _)| at) {
+                let value = element.get(from.saturating_add(at).saturating_add(1)..).unwrap_or(b"");
+                let value = file_of(value);
+                let outside = match value.first() {
+                    Some(b'/') => {
+                        absolute = absolute.saturating_add(1);
+                        absolute > MOST_ABSOLUTE || self.is_absolute_outside(value)
+                    }
+                    Some(_) => {
+                        let first = value.iter().take(3).position(|byte| *byte == b'/');
+                        let short = first.or((value.len() < 3).then_some(value.len()));
+                        deeper(short.and_then(|to| value.get(..to)).unwrap_or(b"name"), below) > self.depth
+                    }
+                    None => false,
+                };
+                if outside {
+                    return true;
+                }
+            }
+            match start {
+                Some(slash) => (below, end) = (deeper(part, below), slash),
+                None => return false,
             }
         }
-        false
     }
 
     fn is_absolute_outside(&self, file: &[u8]) -> bool {
@@ -100,6 +132,21 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// How far a path climbs above where it starts, when it begins with `part` and what follows climbs `below`.
+fn deeper(part: &[u8], below: usize) -> usize {
+    match part {
+        b"" | b"." => below,
+        b".." => below.saturating_add(1),
+        _ => below.saturating_sub(1),
+    }
+}
+
+/// The file that a value names: itself, or what an `@`, a `<` or a `file:` URL holds.
+fn file_of(value: &[u8]) -> &[u8] {
+    let value = value.strip_prefix(b"@").or_else(|| value.strip_prefix(b"<")).unwrap_or(value);
+    url(value).unwrap_or(value)
 }
 
 /// Whether a relative name leaves the workspace from a directory `depth` levels beneath its root.
@@ -205,5 +252,36 @@ mod tests {
         for element in ["--file=x", "-fx/y", "a/b", "http://h/x", "--x=/srv/ws/a", "-", "--", "-f"] {
             assert!(!view.holds_outside(element.as_bytes()), "{element}");
         }
+    }
+
+    #[test]
+    fn attached_values_are_judged_as_if_they_stood_alone() {
+        let bits = ["=", "/", "..", ".", "a", "@", "file:", "=/srv/ws/", "../"];
+        for depth in 0..3 {
+            let view = View { workspace: Path::new("/srv/ws"), granted: [&[], &[], &[]], depth };
+            let mut state = 1_usize;
+            for _ in 0..20_000 {
+                let mut element = String::from("--x");
+                for _ in 0..8 {
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    element.push_str(bits[(state >> 33) % bits.len()]);
+                }
+                let values = element.match_indices('=').map(|(at, _)| &element[at + 1..]);
+                let expected = values.clone().any(|value| view.is_outside(value.as_bytes()));
+                assert_eq!(view.value_outside(element.as_bytes()), expected, "{depth} {element}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_attached_values_cost_no_more_than_their_length() {
+        let view = View { workspace: Path::new("/w"), granted: [&[], &[], &[]], depth: 0 };
+        let begin = std::time::Instant::now();
+        for element in ["=".repeat(131_000), "=a/".repeat(43_000), "=/w/".repeat(60)] {
+            assert!(!view.holds_outside(element.as_bytes()));
+        }
+        assert!(view.holds_outside("=/w/".repeat(32_000).as_bytes()));
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
     }
 }
