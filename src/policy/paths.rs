@@ -134,6 +134,23 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
     out
 }
 
+/// How far above where it starts a name ends. Nothing is known of an absolute one: to the root.
+pub(super) fn climbed(name: &[u8]) -> usize {
+    if name.starts_with(b"/") {
+        return usize::MAX;
+    }
+    let (mut up, mut down) = (0_usize, 0_usize);
+    for part in name.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." if down == 0 => up = up.saturating_add(1),
+            b".." => down = down.saturating_sub(1),
+            _ => down = down.saturating_add(1),
+        }
+    }
+    up.saturating_sub(down)
+}
+
 /// How far a path climbs above where it starts, when it begins with `part` and what follows climbs `below`.
 fn deeper(part: &[u8], below: usize) -> usize {
     match part {
@@ -251,6 +268,15 @@ mod tests {
         }
         for element in ["--file=x", "-fx/y", "a/b", "http://h/x", "--x=/srv/ws/a", "-", "--", "-f"] {
             assert!(!view.holds_outside(element.as_bytes()), "{element}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_directory_is_counted() {
+        for (name, up) in
+            [("..", 1), ("../a", 0), ("a/../..", 1), ("../../a", 1), ("a", 0), ("/x", usize::MAX)]
+        {
+            assert_eq!(climbed(name.as_bytes()), up, "{name}");
         }
     }
 
