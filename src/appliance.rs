@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, OpenRun};
-use crate::config::{Command, Config, ConfigError, RunUser, server_environment};
+use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
 use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
@@ -324,7 +324,11 @@ impl Appliance {
             move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
         };
         let (ours, theirs) = foreground::pipes(stdin.is_some()).map_err(io_error("pipes"))?;
-        let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
+        let hard = &self.launcher.facts().hard_limits;
+        let mut limits = rlimits::of(plan.limits(), hard);
+        if prepared.profile.has(Switch::Ipc) {
+            rlimits::allow_queues(&mut limits, hard);
+        }
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };

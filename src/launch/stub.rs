@@ -23,6 +23,7 @@ use super::listen::Listener;
 use super::scratch::Scratch;
 use super::tree;
 use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest, failure, io, nx};
+use crate::config::Switch;
 use crate::sandbox::filter::Insn;
 use crate::sandbox::landlock;
 use crate::sandbox::profile::Profile;
@@ -98,7 +99,9 @@ impl Stub<'_> {
         let command = landlock::command(self.profile, self.scratch.map(Scratch::path)).map_err(rules)?;
         let scopes = landlock::scopes().map_err(rules)?;
         sys::landlock_restrict_self(&scopes).map_err(io("landlock"))?;
-        sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
+        if !self.profile.has(Switch::Jit) {
+            sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
+        }
         let listener = sys::seccomp_install(self.filter).map_err(io("seccomp"))?;
         Ok((command, signals, Listener::new(listener)))
     }

@@ -31,6 +31,10 @@ pub(crate) struct Setup {
     pub(crate) user: Option<(u32, u32)>,
     /// Try to get a mount namespace of its own.
     pub(crate) isolate: bool,
+    /// An instance of `devpts` of its own is needed.
+    pub(crate) terminals: bool,
+    /// An IPC namespace of its own is needed.
+    pub(crate) ipc: bool,
     /// Private scratch file systems to make: one a stub that can exist at the same time.
     pub(crate) scratch_slots: u32,
     /// Bytes of each.

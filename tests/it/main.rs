@@ -30,6 +30,7 @@ mod operator;
 mod paths;
 mod policy_file;
 mod probe_gate;
+mod profiles;
 mod rules;
 mod scan;
 mod support;
