@@ -80,7 +80,7 @@ fn ipc_has_message_queues_and_no_datagram_pairs() {
     assert_eq!(script(&perl(""), text).stdout, "errno=38 errno=1");
 }
 
-const TERMINAL: &str = "open(my $m, '+<', '/dev/ptmx') or die 'ptmx errno='.($!+0); \
+const TERMINAL: &str = "$SIG{HUP} = 'IGNORE'; open(my $m, '+<', '/dev/ptmx') or die 'ptmx errno='.($!+0); \
     my $u = pack 'i', 0; ioctl($m, 0x40045431, $u) or die 'unlock: '.$!; \
     my $n = pack 'i', 0; ioctl($m, 0x80045430, $n) or die 'number: '.$!; $n = unpack 'i', $n; \
     open(my $s, '+<', \"/dev/pts/$n\") or die 'slave: '.$!; print -t $s ? 'terminal ' : 'no '; \
