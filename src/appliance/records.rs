@@ -159,7 +159,11 @@ pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Fin
         max_rss_bytes: Some(ended.max_rss),
         procs_killed: u64::from(ended.killed),
         procs_left: u64::from(ended.left),
-        violation: (ended.signal == Some(libc::SIGSYS)).then_some("seccomp_kill"),
+        violation: if ended.signal == Some(libc::SIGSYS) {
+            Some("seccomp_kill")
+        } else {
+            (ended.loader_runs > 0).then_some("loader_exec")
+        },
         denied_syscalls: ended.denied.iter().map(|call| format!("{}={}", call.name(), call.count)).collect(),
         executions: ended.executions.iter().map(line_of).collect(),
         executed: u64::from(ended.executed),

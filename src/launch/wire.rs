@@ -191,6 +191,8 @@ pub struct Ended {
     pub executions: Vec<Execution>,
     /// How many there were in all.
     pub executed: u32,
+    /// How many of them were the dynamic loader, run as a program.
+    pub loader_runs: u32,
 }
 
 /// A system call that was forbidden.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{BINARY, Lab, Ran, Rules};
+use crate::support::{BINARY, LOADER, Lab, Ran, Rules, Served};
 
 /// A laboratory whose test program has these further keys in its table.
 fn lab(keys: &str) -> Lab {
@@ -284,4 +284,137 @@ fn alternatives_and_wrapper_scripts_of_the_system_run() {
     let helpers = r#""/bin/sh", "/usr/bin/sed", "/usr/bin/grep", "/usr/bin/gzip""#;
     let ran = zgrep(helpers);
     assert!(ran.stdout.contains("plain"), "{ran:?}");
+}
+
+// ---- hints -----------------------------------------------------------------------------------
+
+/// The hints of a run of cat that may be given any file name.
+fn hints(lab: &Lab, argv: &[&str]) -> (Value, Value) {
+    let object = lab.exec_with(&["--json"], argv).json();
+    (object["sandbox"]["hints"].clone(), object)
+}
+
+#[test]
+fn a_file_that_the_profile_does_not_grant_is_a_hint_and_a_missing_one_is_not() {
+    let lab = lab("[command.cat]\npaths = \"any\"");
+    let secret = lab.text("outside/secret");
+    let (found, whole) = hints(&lab, &["cat", &secret]);
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{whole}");
+    assert_eq!(
+        (found[0]["path"].as_str(), found[0]["right"].as_str()),
+        (Some(secret.as_str()), Some("read"))
+    );
+    let remedy = found[0]["remedy"].as_str().unwrap();
+    assert!(remedy.contains("read of [command.\"cat\"]"), "{remedy}");
+
+    let missing = lab.text("outside/nothing");
+    for argv in [["cat", missing.as_str()], ["cat", "nothing"], ["cat", "plain"]] {
+        let (found, whole) = hints(&lab, &argv);
+        assert!(found.is_null(), "{whole}");
+        assert_eq!(whole["sandbox"]["active"], true, "{whole}");
+    }
+    // A climbing name is the same path.
+    let (found, whole) = hints(&lab, &["cat", "../outside/./secret"]);
+    assert_eq!(found[0]["path"], secret, "{whole}");
+    let (found, whole) = hints(&lab, &["cat", "/proc/1/maps"]);
+    assert!(found[0]["remedy"].as_str().unwrap().contains("on purpose"), "{whole}");
+}
+
+#[test]
+fn a_file_of_the_workspace_that_its_owner_closed_is_no_hint() {
+    let lab = lab("[command.cat]");
+    fs::set_permissions(lab.at("ws/plain"), fs::Permissions::from_mode(0o000)).unwrap();
+    let (found, whole) = hints(&lab, &["cat", "plain"]);
+    assert_ne!(whole["exit"], 0, "{whole}");
+    assert!(found.is_null(), "{whole}");
+}
+
+#[test]
+fn writing_and_starting_are_hints_of_their_own() {
+    let lab = lab("[command.touch]\n[command.find]\n");
+    let (found, whole) = hints(&lab, &["touch", "fresh"]);
+    assert_eq!(
+        (found[0]["right"].as_str(), found[0]["path"].as_str()),
+        (Some("write"), lab.at("ws/fresh").to_str())
+    );
+    assert!(found[0]["remedy"].as_str().unwrap().contains("workspace.write"), "{whole}");
+
+    let lab = Lab::new(&Rules {
+        top: "argument_rules = \"off\"",
+        commands: "[command.find]".into(),
+        ..Rules::default()
+    });
+    let (found, whole) = hints(&lab, &["find", ".", "-maxdepth", "0", "-exec", "id", ";"]);
+    assert_eq!(
+        (found[0]["right"].as_str(), found[0]["path"].as_str()),
+        (Some("execute"), Some("/usr/bin/id")),
+        "{whole}"
+    );
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{whole}");
+}
+
+/// One line on standard error, nothing among what the program printed.
+#[test]
+fn a_hint_is_one_line_of_ours() {
+    let lab = lab("[command.cat]\npaths = \"any\"");
+    let (one, two) = (lab.text("outside/secret"), lab.text("policy.toml"));
+    let ran = lab.exec(&["cat", &one, &two]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (1, ""), "{ran:?}");
+    let ours: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("cofferdam: hint: ")).collect();
+    assert_eq!(ours.len(), 1, "{ran:?}");
+    assert!(ours[0].contains("may have refused") && ours[0].contains("1 more"), "{ran:?}");
+    let (text, error) = Served::start(&lab).run(serde_json::json!({"command": "cat", "args": [one]}));
+    assert!(!error, "{text}");
+    let payload: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(payload["sandbox"]["hints"][0]["path"], one, "{payload}");
+    assert!(!payload["stderr"].as_str().unwrap().contains("hint"), "{payload}");
+}
+
+/// What a program prints is hostile: no terminal sequences, a bounded number, nothing is looked at.
+#[test]
+fn hints_are_bounded_and_printable() {
+    let text = "print STDERR qq{cat: /x\\e[31m/y: Permission denied\\n}; \
+        print STDERR qq{cat: /no/$_: Permission denied\\n} for 1..100; exit 1";
+    let object = perl("").exec_with(&["--json"], &["perl", "-e", text]).json();
+    let found = object["sandbox"]["hints"].as_array().unwrap();
+    assert_eq!(found.len(), 8, "{object}");
+    assert!(found.iter().all(|hint| hint["path"].as_str().unwrap().starts_with("/no/")), "{object}");
+    let text = "print STDERR qq{cat: /x\\e[31m/y: Permission denied\\n}; exit 1";
+    let object = perl("").exec_with(&["--json"], &["perl", "-e", text]).json();
+    assert!(object["sandbox"].get("hints").is_none(), "{object}");
+}
+
+// ---- the loader as a program -----------------------------------------------------------------
+
+#[test]
+fn the_loader_run_as_a_program_is_an_alarm_by_any_name() {
+    let real = fs::canonicalize(LOADER).unwrap();
+    let dots = LOADER.replace("/lib64/", &format!("/lib64/{}", "./".repeat(300)));
+    for path in [LOADER, real.to_str().unwrap(), &dots, "./innocent", "../ws/./innocent", "./dir/innocent"] {
+        let lab = perl("");
+        symlink(LOADER, lab.at("ws/innocent")).unwrap();
+        symlink(".", lab.at("ws/dir")).unwrap();
+        script(&lab, &format!("exec {{'{path}'}} 'harmless', '/usr/bin/id'"));
+        let end = lab.end();
+        let found = (end["violation"].as_str(), end["level"].as_str());
+        assert_eq!(found, (Some("loader_exec"), Some("warning")), "{path}: {end}");
+    }
+}
+
+#[test]
+fn an_alarm_is_not_lost_in_a_flood_and_not_raised_for_others() {
+    let lab = perl("");
+    let flood = "for (1..40) { unless (fork) { exec {'/usr/bin/id'} 'id'; exit } wait }";
+    script(&lab, flood);
+    let end = lab.end();
+    assert!(end.get("violation").is_none(), "{end}");
+    let lab = perl("");
+    script(&lab, &format!("{flood} exec {{'{LOADER}'}} 'harmless', '/usr/bin/id'"));
+    let end = lab.end();
+    assert_eq!(
+        (end["violation"].as_str(), end["exec_count"].as_u64()),
+        (Some("loader_exec"), Some(41)),
+        "{end}"
+    );
+    assert!(end["exec"].to_string().contains("ld-linux"), "{end}");
 }
