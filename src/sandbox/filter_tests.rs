@@ -221,7 +221,7 @@ fn filter_stays_within_its_budget() {
     for switches in all() {
         let table = syscalls::table(switches);
         let program = compile(&table, Answer::Supervisor(u32::MAX)).unwrap();
-        assert!(program.len() <= 400, "{} instructions in all", program.len());
+        assert!(program.len() <= 400, "{} instructions in all: {switches:?}", program.len());
         let longest = (0..700)
             .flat_map(|nr| {
                 let rule = table.iter().find(|e| e.nr == i64::from(nr)).map_or(Rule::Absent, |e| e.rule);

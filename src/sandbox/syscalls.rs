@@ -98,11 +98,14 @@ pub const IOCTLS_TERMINAL: &[u32] = requests![
     0x5402,      // TCSETS
     0x5403,      // TCSETSW
     0x5404,      // TCSETSF
+    0x5409,      // TCSBRK
+    0x540A,      // TCXONC
     0x540B,      // TCFLSH
     0x540E,      // TIOCSCTTY
     0x5410,      // TIOCSPGRP
     0x5411,      // TIOCOUTQ
     0x5414,      // TIOCSWINSZ
+    0x5422,      // TIOCNOTTY
     0x5441,      // TIOCGPTPEER
     0x8004_5430, // TIOCGPTN
     0x4004_5431, // TIOCSPTLCK
