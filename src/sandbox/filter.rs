@@ -167,9 +167,10 @@ fn tree(ranges: &[Range], answer: Answer) -> Result<Vec<Insn>, FilterError> {
 fn shared(side: &[Insn], other: &[Insn]) -> Option<u8> {
     let [answer] = side else { return None };
     let same = |step: &Insn| (step.code, step.k) == (answer.code, answer.k);
-    let at = other.iter().position(same).filter(|_| u32::from(answer.code) == BPF_RET | BPF_K)?;
     // One that is too far away is written again.
-    u8::try_from(at).ok()
+    let mut near = (0..=u8::MAX).zip(other);
+    let (at, _) = near.find(|(_, step)| same(step)).filter(|_| u32::from(answer.code) == BPF_RET | BPF_K)?;
+    Some(at)
 }
 
 /// The instructions that decide one rule; the number is no longer needed in the accumulator.
