@@ -111,7 +111,10 @@ impl Listener {
         // Registers are wider than a descriptor.
         let dir = if plain { libc::AT_FDCWD } else { told.args[0] as i32 };
         let memory = File::open(format!("/proc/{}/mem", told.pid));
-        let path = memory.as_ref().ok().and_then(|memory| text(memory, path, PATH).ok()); // recorded without
+        let path = match memory.as_ref().map(|memory| text(memory, path, PATH)) {
+            Ok(Ok(path)) => Some(path),
+            Ok(Err(_)) | Err(_) => None, // recorded without
+        };
         let loader = path.as_ref().is_some_and(|path| self.is_loader(told.pid, dir, path));
         let first_of_them = loader && self.loaded == 0;
         self.loaded = self.loaded.saturating_add(u32::from(loader));
