@@ -30,7 +30,13 @@ pub(super) fn stamps(config: &Config) -> Stamps {
 }
 
 pub(super) fn server_start(config: &Config, facts: &Facts, transport: Option<&'static str>) -> ServerStart {
-    ServerStart { transport, landlock_abi: Some(facts.landlock_abi), seccomp: true, stamps: stamps(config) }
+    ServerStart {
+        transport,
+        landlock_abi: Some(facts.landlock_abi),
+        seccomp: true,
+        stamps: stamps(config),
+        host: None,
+    }
 }
 
 pub(super) fn policy_load(config: &Config) -> PolicyLoad {

@@ -186,9 +186,15 @@ impl Policy {
         let (timeout, timeout_clamped) = self.timeout(request.timeout)?;
         let name = argv.first().map_or(Cow::Borrowed(""), |name| String::from_utf8_lossy(name));
         let command = rule.command(&name);
-        let mut env = Vec::new();
-        for (name, value) in self.environment.effective(&command, &request.env) {
-            env.push(CString::new(format!("{name}={value}")).map_err(|error| nul(&error))?);
+        let effective = self.environment.effective(&command, &request.env);
+        let mut env = Vec::with_capacity(effective.len());
+        for (name, value) in effective {
+            // With room for the terminator, so that each entry is allocated once.
+            let mut entry = Vec::with_capacity(name.len().saturating_add(value.len()).saturating_add(2));
+            entry.extend_from_slice(name.as_bytes());
+            entry.push(b'=');
+            entry.extend_from_slice(value.as_bytes());
+            env.push(CString::new(entry).map_err(|error| nul(&error))?);
         }
         let argv: Result<Vec<CString>, NulError> =
             request.argv.iter().map(|arg| CString::new(arg.as_slice())).collect();

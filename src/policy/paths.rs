@@ -18,6 +18,10 @@ pub(super) const REASON: &str = "names a file outside of the workspace that this
 /// What to do instead.
 pub(super) const INSTEAD: &str = "name a file in the workspace";
 
+/// Places in one element where a value may begin that are looked at one by one, so that the time is linear
+/// in the element; behind more of them whatever may be a path is refused.
+const VALUES: usize = 128;
+
 /// Names of the streams that a command has open anyway.
 const STREAMS: &[&str] = &["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd"];
 
@@ -59,8 +63,17 @@ impl View<'_> {
             return true;
         }
         let mut left = element;
+        let mut tried = 0_usize;
         while let Some(at) = left.iter().position(|byte| *byte == b'=') {
             left = left.get(at.saturating_add(1)..).unwrap_or(b"");
+            // The last one of a row of them says most.
+            if left.first() == Some(&b'=') {
+                continue;
+            }
+            tried = tried.saturating_add(1);
+            if tried > VALUES {
+                return left.contains(&b'/') || left.windows(2).any(|pair| pair == b"..");
+            }
             if self.is_outside(left) {
                 return true;
             }
@@ -205,5 +218,19 @@ mod tests {
         for element in ["--file=x", "-fx/y", "a/b", "http://h/x", "--x=/srv/ws/a", "-", "--", "-f"] {
             assert!(!view.holds_outside(element.as_bytes()), "{element}");
         }
+    }
+
+    #[test]
+    fn behind_many_values_anything_that_may_be_a_path_is_refused() {
+        let view = View { workspace: Path::new("/srv/ws"), granted: [&[], &[], &[]], depth: 0 };
+        let many = "a=b".repeat(2 * VALUES);
+        for (tail, outside) in [("", false), ("=x", false), ("=..", true), ("=x/y", true), ("=/etc/x", true)]
+        {
+            assert_eq!(view.holds_outside(format!("{many}{tail}").as_bytes()), outside, "{tail}");
+        }
+        let row = "=".repeat(4 * VALUES);
+        assert!(!view.holds_outside(format!("{row} a/b {row}").as_bytes()));
+        assert!(view.holds_outside(format!("{row}/etc/x").as_bytes()));
+        assert!(view.holds_outside(format!("{row}../x").as_bytes()));
     }
 }

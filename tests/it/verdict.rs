@@ -108,17 +108,26 @@ pub(crate) fn needs_grammar(row: &Row) -> bool {
 
 /// A policy without commands over an empty safe PATH: what the host has installed decides nothing.
 pub(crate) fn policy() -> Policy {
+    policy_in("/", &[])
+}
+
+/// The same with another workspace, which need not exist, and names of environment variables to pass.
+pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
     let root = std::fs::File::open("/").unwrap();
     let config = Config {
         source: Source::Builtin,
         digest: String::new(),
         workspace: Arc::new(Workspace {
-            path: PathBuf::from("/"),
+            path: PathBuf::from(workspace),
             write: false,
             repository_write: false,
             root: Arc::new(root.into()),
         }),
-        environment: Environment { path: "/nonexistent".to_owned(), pass: Vec::new(), set: BTreeMap::new() },
+        environment: Environment {
+            path: "/nonexistent".to_owned(),
+            pass: pass.iter().map(|name| (*name).to_owned()).collect(),
+            set: BTreeMap::new(),
+        },
         limits: Limits {
             timeout: Duration::from_secs(30),
             max_timeout: Duration::from_secs(300),

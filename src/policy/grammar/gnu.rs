@@ -37,6 +37,32 @@ impl Order {
     }
 }
 
+/// Attached values that are tried in an element that holds a letter which is not known: each may be as
+/// long as the element, and time is to stay linear in it.
+const TRIED: usize = 128;
+
+/// Counts attached values in a doubtful element, and refuses it when they are too many to try each.
+#[derive(Debug, Default)]
+pub(super) struct Doubt {
+    tried: usize,
+}
+
+impl Doubt {
+    pub(super) fn next(&mut self, node: &Node, at: usize) -> Flow {
+        self.tried = self.tried.saturating_add(1);
+        if self.tried <= TRIED {
+            return ControlFlow::Continue(());
+        }
+        ControlFlow::Break(Finding {
+            rule: format!("{}.unknown-option", node.id),
+            subject: String::new(),
+            reason: "holds a letter that the policy does not know, and too many others behind it".to_owned(),
+            instead: Some("write each option as an element of its own".to_owned()),
+            at,
+        })
+    }
+}
+
 /// What one element did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -204,6 +230,7 @@ fn cluster<'g, 'a>(
 ) -> ControlFlow<Finding, Step> {
     let mut left = word;
     let mut unknown = false;
+    let mut doubt = Doubt::default();
     while let Some((letter, tail)) = left.split_first() {
         left = tail;
         match node.table.short(*letter) {
@@ -212,6 +239,9 @@ fn cluster<'g, 'a>(
             }
             Some(option) => {
                 let attached = Some(tail).filter(|tail| !tail.is_empty());
+                if unknown {
+                    doubt.next(node, at)?;
+                }
                 let step = report(option, attached, next, at, sink)?;
                 if !unknown {
                     return ControlFlow::Continue(step);

@@ -90,7 +90,8 @@ struct Judge<'g, 'a, 'c> {
     deferred: [Option<Deferred<'g>>; DEFERRED],
     /// The operand that is program text, if no option takes its place until the end.
     pending: Option<(&'g Text, &'a [u8], usize)>,
-    /// The first operand that names a file outside, unless it is data at the end; and which bits decide.
+    /// The first operand that names a file outside, unless it is data at the end; and the bits of which any
+    /// one says that some such operand is none.
     outside: Option<(u64, usize)>,
     /// A subcommand was read in this pass.
     entered: bool,
@@ -218,7 +219,8 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         match data.chain(text.map(|(_, text)| text.unless)).reduce(|one, other| one & other) {
             None => path_refused(String::new(), at),
             Some(unless) => {
-                self.outside = self.outside.or(Some((unless, at)));
+                let (before, first) = self.outside.unwrap_or((0, at));
+                self.outside = Some((before | unless, first));
                 ControlFlow::Continue(())
             }
         }
@@ -268,7 +270,10 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         }
         self.operator.unknown(self.element(at))?;
         match self.operator.view {
-            Some(view) if view.holds_outside(text) => path_refused(String::new(), at),
+            // What one pass does not know another one may take as a value.
+            Some(view) if self.node.passes == 0 && view.holds_outside(text) => {
+                path_refused(String::new(), at)
+            }
             _ => ControlFlow::Continue(()),
         }
     }

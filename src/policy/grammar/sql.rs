@@ -184,7 +184,15 @@ pub(super) fn psql(text: &[u8]) -> Option<&'static str> {
         return if shows && plain { None } else { Some("command") };
     }
     let (mut copy, mut stream, mut before) = (false, false, Vec::new());
-    for (word, _) in words(text) {
+    let mut end = 0_usize;
+    for (word, head) in words(text) {
+        let gap = head.get(end..).unwrap_or(b"");
+        let tail = text.get(head.len()..).unwrap_or(b"");
+        end = head.len().saturating_add(word.len());
+        // A name in quotes, or a comment that may hide one, whatever else the text says of streams.
+        if copy && matches!(before.as_slice(), b"to" | b"from") && names_file(gap, tail) {
+            return Some("file");
+        }
         match (before.as_slice(), word.as_slice()) {
             (_, b"program") if copy => return Some("code"),
             (b"alter", b"system") | (b"create", b"extension" | b"language") => return Some("code"),
@@ -209,6 +217,13 @@ pub(super) fn psql(text: &[u8]) -> Option<&'static str> {
         before = word;
     }
     if copy && !stream { Some("file") } else { None }
+}
+
+/// Whether what stands between `TO` or `FROM` and the next word, or that word itself, is a string.
+fn names_file(gap: &[u8], word: &[u8]) -> bool {
+    gap.contains(&b'\'')
+        || gap.windows(2).any(|pair| matches!(pair, b"--" | b"/*"))
+        || matches!(word, [b'$', ..] | [b'e' | b'E' | b'n' | b'N', b'\'', ..] | [b'u' | b'U', b'&', ..])
 }
 
 /// What the value of mysql's `-e` reaches for.

@@ -94,6 +94,7 @@ impl<'g, 'a> Letters<'_, 'g, 'a> {
         let mut left = word;
         let mut unknown = false;
         let mut doubtful = false;
+        let mut doubt = gnu::Doubt::default();
         while let Some((letter, tail)) = left.split_first() {
             left = tail;
             let Some(option) = self.node.table.short(*letter) else {
@@ -108,6 +109,9 @@ impl<'g, 'a> Letters<'_, 'g, 'a> {
                 continue;
             }
             let attached = !self.old && !tail.is_empty();
+            if unknown && attached {
+                doubt.next(self.node, self.at)?;
+            }
             let value = if attached { Some(tail) } else { self.args.get(self.next).copied() };
             // After a letter that is not known, nothing says that the value is taken.
             if !attached && (self.old || !unknown) && value.is_some() {

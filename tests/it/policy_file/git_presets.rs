@@ -26,6 +26,9 @@ fn the_presets_are_complete() {
         ("GIT_ATTR_NOSYSTEM", "1"),
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_EDITOR", "false"),
+        ("GIT_SEQUENCE_EDITOR", "false"),
+        ("GIT_ASKPASS", "false"),
+        ("SSH_ASKPASS", "false"),
         ("GIT_PAGER", "cat"),
         ("PAGER", "cat"),
         ("GIT_NO_LAZY_FETCH", "1"),
@@ -44,6 +47,12 @@ fn the_presets_are_complete() {
         ("diff.submodule", "short"),
         ("status.submoduleSummary", "false"),
         ("safe.bareRepository", "explicit"),
+        ("commit.gpgSign", "false"),
+        ("tag.gpgSign", "false"),
+        ("gpg.program", "false"),
+        ("gpg.x509.program", "false"),
+        ("gpg.ssh.program", "false"),
+        ("credential.helper", ""),
     ];
     let mut all: BTreeMap<String, String> =
         expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

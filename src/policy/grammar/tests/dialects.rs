@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{grammar, split};
+use super::{grammar, rule, split};
 use crate::policy::grammar::dialect::walk_all;
 use crate::policy::grammar::event::Event;
 
@@ -208,7 +208,7 @@ fn find_words_stand_anywhere() {
 
 #[test]
 fn keys_and_values() {
-    let file = "program = \"dd\"\ndialects = [\"key-value\"]\nlong = [\"if=\", \"of=\", \"help\"]";
+    let file = "program = \"dd\"\ndialects = [\"key-value\"]\nlong = [\"if=\", \"of=\", \"help\", \"k=\"]";
     table(
         file,
         &[
@@ -216,6 +216,7 @@ fn keys_and_values() {
             ("of", "0:of"),
             ("new=x", "?new=x"),
             ("--help -x", "help= ?-x"),
+            ("k=v k", "k==v 0:k"),
             ("-- of=x", "of==x"),
         ],
     );
@@ -333,4 +334,18 @@ fn perl_reads_in_passes_and_in_both_orders() {
 fn each_dialect_is_a_pass_of_its_own() {
     let both = format!("dialects = [\"gnu\", \"posix\"]\n{GNU}");
     table(&both, &[("x -a", "0:x -a 0:x 1:-a")]);
+}
+
+/// Each letter behind one that is not known may begin a value as long as the rest: few enough are tried.
+#[test]
+fn an_endless_doubtful_element_is_refused() {
+    for dialect in ["gnu", "posix", "long-only", "parse-options", "bsdtar"] {
+        let text = format!("program = \"p\"\ndialects = [\"{dialect}\"]\nflags = \"ab\"\nvalues = \"f\"");
+        let grammar = grammar(&text);
+        let of = |letters: &str, count: usize| rule(&grammar, &format!("p -~{} x", letters.repeat(count)));
+        assert_eq!(of("f", 100), "ok", "{dialect}");
+        assert_eq!(of("ab", 10_000), "ok", "{dialect}");
+        assert_eq!(of("f", 1_000), "p.unknown-option", "{dialect}");
+        assert_eq!(rule(&grammar, &format!("p -a{} x", "f".repeat(1_000))), "ok", "{dialect}");
+    }
 }

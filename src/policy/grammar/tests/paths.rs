@@ -96,3 +96,16 @@ fn data_must_name_declared_options_and_operands() {
         assert!(problem.contains(what), "{problem}");
     }
 }
+
+#[test]
+fn an_operand_that_is_always_data_hides_no_later_one() {
+    let grammar = grammar(
+        "program = \"p\"\ndialects = [\"gnu\"]\nvalues = \"f\"\ndata = { operands = 1 }\n\
+         [[text]]\nkind = \"awk\"\noperand = 2\nunless = [\"-f\"]\nrules = []",
+    );
+    let view = View { workspace: Path::new("/srv/ws"), granted: [&[], &[], &[]], depth: 0 };
+    let operator = Operator { view: Some(view), ..Operator::default() };
+    assert_eq!(rule_with(&grammar, "p /a/b /etc/x", &operator), "ok");
+    assert_eq!(rule_with(&grammar, "p /a/b /etc/x -f prog", &operator), "path.outside");
+    assert_eq!(rule_with(&grammar, "p ab /etc/x -f prog", &operator), "path.outside");
+}

@@ -1,0 +1,5 @@
+//! Arguments read as `bsdtar` does.
+
+#![no_main]
+
+cofferdam_fuzz::dialect!("bsdtar");

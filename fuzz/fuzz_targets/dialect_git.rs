@@ -1,0 +1,5 @@
+//! Arguments read as `git` does.
+
+#![no_main]
+
+cofferdam_fuzz::dialect!("git");

@@ -1,0 +1,5 @@
+//! Arguments read as `gnu` does.
+
+#![no_main]
+
+cofferdam_fuzz::dialect!("gnu");

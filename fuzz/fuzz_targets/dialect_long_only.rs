@@ -1,0 +1,5 @@
+//! Arguments read as `long-only` does.
+
+#![no_main]
+
+cofferdam_fuzz::dialect!("long-only");

@@ -1,0 +1,5 @@
+//! Arguments read as `perl` does.
+
+#![no_main]
+
+cofferdam_fuzz::dialect!("perl");

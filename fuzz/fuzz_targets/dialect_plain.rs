@@ -1,0 +1,5 @@
+//! Arguments read as `plain` does.
+
+#![no_main]
+
+cofferdam_fuzz::dialect!("plain");

@@ -1,0 +1,5 @@
+//! Arguments read as `tar` does.
+
+#![no_main]
+
+cofferdam_fuzz::dialect!("tar");

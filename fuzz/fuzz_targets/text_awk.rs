@@ -1,0 +1,5 @@
+//! Program text of awk.
+
+#![no_main]
+
+cofferdam_fuzz::text!("awk");

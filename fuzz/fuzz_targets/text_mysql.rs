@@ -1,0 +1,5 @@
+//! Program text of mysql.
+
+#![no_main]
+
+cofferdam_fuzz::text!("mysql");

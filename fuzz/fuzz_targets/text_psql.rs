@@ -1,0 +1,5 @@
+//! Program text of psql.
+
+#![no_main]
+
+cofferdam_fuzz::text!("psql");

@@ -1,0 +1,5 @@
+//! Program text of sed.
+
+#![no_main]
+
+cofferdam_fuzz::text!("sed");

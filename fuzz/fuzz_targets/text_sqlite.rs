@@ -1,0 +1,5 @@
+//! Program text of sqlite.
+
+#![no_main]
+
+cofferdam_fuzz::text!("sqlite");
