@@ -85,7 +85,7 @@ impl Stub<'_> {
         let known =
             std::iter::once(Path::new(LOADER)).chain(self.profile.loaders.iter().map(PathBuf::as_path));
         // One that is not there cannot be started.
-        known.filter_map(|path| std::fs::metadata(path).ok()).map(|file| (file.dev(), file.ino())).collect()
+        known.flat_map(std::fs::metadata).map(|file| (file.dev(), file.ino())).collect()
     }
 
     /// Removal here comes before the answer, so it has little time; what it cannot remove the launcher
