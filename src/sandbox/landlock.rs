@@ -90,6 +90,8 @@ pub fn command(profile: &Profile, scratch: Option<&Path>) -> Result<OwnedFd, Rul
     rules.extend(profile.execute.iter().map(|p| (p.as_path(), read_dir | AccessFs::Execute)));
     rules.extend(profile.read.iter().map(|p| (p.as_path(), read_dir)));
     rules.extend(profile.write.iter().map(|p| (p.as_path(), write_file)));
+    let terminal = write_file | AccessFs::ReadDir | AccessFs::IoctlDev;
+    rules.extend(profile.terminals.iter().map(|p| (p.as_path(), terminal)));
     rules.push((&profile.workspace, if profile.workspace_write { write_dir } else { read_dir }));
     rules.extend(scratch.map(|p| (p, write_dir)));
 

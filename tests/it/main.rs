@@ -31,6 +31,7 @@ mod operator;
 mod paths;
 mod policy_file;
 mod probe_gate;
+mod profiles;
 mod requirements;
 mod rules;
 mod scan;
