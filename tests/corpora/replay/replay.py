@@ -41,7 +41,9 @@ import observe
 PLACE = "/tmp/replay"
 POLICY, AUDIT = PLACE + "/policy.toml", PLACE + "/audit.jsonl"
 # Data that programs need to get as far as their technique; no directory of programs among it.
-DATA = ["/usr/share", "/etc", lab.HOME, "/usr/lib/python3", "/usr/lib/python3.11", "/usr/lib/locale"]
+DATA = ["/usr/share", "/usr/lib/python3", "/usr/lib/python3.11", "/usr/lib/locale", "/usr/lib/node_modules"]
+DATA += ["/etc/alternatives", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/ssl", "/etc/perl", "/etc/vim"]
+DATA += ["/etc/python3", "/etc/python3.11", "/etc/mime.types", "/etc/magic", "/etc/php", "/etc/java-17-openjdk"]
 DATA += ["/usr/lib/x86_64-linux-gnu/perl", "/usr/lib/x86_64-linux-gnu/perl-base", "/usr/lib/x86_64-linux-gnu/perl5"]
 DATA += ["/usr/lib/ruby", "/usr/lib/x86_64-linux-gnu/ruby", "/var/lib/gems", "/usr/lib/file", "/usr/lib/ssl"]
 # Output that is kept.
@@ -79,7 +81,9 @@ class Run:
         mode = row.get("tty_mode") if terminal else None
         stdin, keys = row.get("stdin"), row.get("keys")
         self.master = None
-        options = {"cwd": lab.directory(row) if terminal else lab.WORKSPACE, "env": lab.environment(row)}
+        # What a caller sets for the command never goes to the server itself.
+        own = row if terminal else row | {"env": None, "unset": None}
+        options = {"cwd": lab.directory(row) if terminal else lab.WORKSPACE, "env": lab.environment(own)}
         if mode:
             if mode == "full":
                 stdin, keys = None, stdin
@@ -178,6 +182,21 @@ def quoted(text):
     return json.dumps(text, ensure_ascii=True)  # a JSON string is a TOML basic string
 
 
+def interpreters(name):
+    """What a program that is a script is started with: to be listed, or it would not even start."""
+    found = shutil.which(name, path=lab.PATH)
+    if not found:
+        return []
+    with open(found, "rb") as file:
+        first = file.readline(256)
+    if not first.startswith(b"#!"):
+        return []
+    words = [word for word in first[2:].decode("utf-8", "replace").split() if not word.startswith("-")]
+    if os.path.basename(words[0]) == "env":
+        words = [words[0], shutil.which(words[1], path=lab.PATH)]
+    return [word for word in words[:2] if word and os.path.exists(word)]
+
+
 def policy(row, user, rules, dropped):
     """Only the row's program; the workspace writable, repository included: the widest that can be asked for."""
     name, seconds = lab.argv(row)[0], row.get("timeout", 12)
@@ -193,6 +212,7 @@ def policy(row, user, rules, dropped):
     lines += ["[audit]", f'sinks = [{{ kind = "file", path = {quoted(AUDIT)} }}]']
     if not rules:
         lines += [f"[command.{quoted(name)}]", 'interpreters = "confine"', 'paths = "any"']
+        lines += [f"execute = [{', '.join(map(quoted, interpreters(name)))}]"]
         given = {key: value for key, value in (row.get("env") or {}).items() if key != "PATH" and key not in dropped}
         lines += [f"[command.{quoted(name)}.environment]"] if given else []
         lines += [f"{quoted(key)} = {quoted(value)}" for key, value in given.items()]
@@ -263,7 +283,9 @@ def kernel_half(binary, row, user, far):
         if end["outcome"] in ("spawn_error", "sandbox_error"):
             answer["kernel"] = "error"
         # What it did inside it did itself, unless it started something else.
-        if result == "confined" and end.get("exec"):
+        listed = {os.path.realpath(path) for path in interpreters(lab.argv(row)[0])}
+        started = {os.path.realpath(line.split()[0]) for line in end.get("exec", []) if line.split()}
+        if result == "confined" and not started <= listed:
             answer["kernel"] = "unlisted"
     return answer
 
