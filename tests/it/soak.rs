@@ -32,6 +32,11 @@ const DESCRIPTORS: u64 = 192;
 /// a few bytes a run is found by the long soak, one of kilobytes by the short one.
 const GROWTH: u64 = 4096;
 
+/// Time limit, in seconds, of a run that is not meant to reach it: longer than anything is waited for.
+const LONG: f64 = 280.0;
+/// For a server that is root: a user of whom nobody else has processes, since their number is limited.
+const USER: &str = "user = \"61907:61907\"";
+
 /// How a run is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
@@ -64,26 +69,26 @@ fn draw(dice: &mut Dice, mark: &str) -> (Vec<String>, f64, End) {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let short = |dice: &mut Dice| 0.02 + f64::from(u32::try_from(dice.below(60)).unwrap()) / 1000.0;
     let (text, limit, end) = match dice.below(100) {
-        0..=34 => ("say x".to_owned(), 60.0, End::Itself),
-        35..=39 => (format!("exit {}", dice.below(256)), 60.0, End::Itself),
+        0..=34 => ("say x".to_owned(), LONG, End::Itself),
+        35..=39 => (format!("exit {}", dice.below(256)), LONG, End::Itself),
         40..=44 => {
-            (format!("signal {}", [6, 9, 11, 15][usize::try_from(dice.below(4)).unwrap()]), 60.0, End::Itself)
+            (format!("signal {}", [6, 9, 11, 15][usize::try_from(dice.below(4)).unwrap()]), LONG, End::Itself)
         }
-        45..=49 => ("lines 3000".to_owned(), 60.0, End::Itself),
-        50..=54 => (format!("daemons {}", 1 + dice.below(4)), 60.0, End::Itself),
-        55..=57 => ("daemons-hold 2".to_owned(), 60.0, End::Itself),
-        58 => ("clutter".to_owned(), 60.0, End::Itself),
-        59..=60 => ("hoppers 1".to_owned(), 60.0, End::Itself),
+        45..=49 => ("lines 3000".to_owned(), LONG, End::Itself),
+        50..=54 => (format!("daemons {}", 1 + dice.below(4)), LONG, End::Itself),
+        55..=57 => ("daemons-hold 2".to_owned(), LONG, End::Itself),
+        58 => ("clutter".to_owned(), LONG, End::Itself),
+        59..=60 => ("hoppers 1".to_owned(), LONG, End::Itself),
         61..=66 => ("pause".to_owned(), short(dice), End::Timeout),
         67..=69 => ("daemons-hang 3".to_owned(), short(dice), End::Timeout),
         70..=71 => ("hoppers-hang 1".to_owned(), short(dice), End::Timeout),
         72..=73 => ("forever".to_owned(), short(dice), End::Timeout),
-        74..=82 => ("pause".to_owned(), 60.0, End::Cancel),
-        83..=85 => ("daemons-hang 3".to_owned(), 60.0, End::Cancel),
-        86..=87 => ("hoppers-hang 1".to_owned(), 60.0, End::Cancel),
-        88..=93 => ("pause".to_owned(), 60.0, End::KillCommand),
-        94..=96 => ("pause".to_owned(), 60.0, End::KillStub),
-        _ => (format!("daemons-hang {} {mark}", 1 + dice.below(3)), 60.0, End::KillStub),
+        74..=82 => ("pause".to_owned(), LONG, End::Cancel),
+        83..=85 => ("daemons-hang 3".to_owned(), LONG, End::Cancel),
+        86..=87 => ("hoppers-hang 1".to_owned(), LONG, End::Cancel),
+        88..=93 => ("pause".to_owned(), LONG, End::KillCommand),
+        94..=96 => ("pause".to_owned(), LONG, End::KillStub),
+        _ => (format!("daemons-hang {} {mark}", 1 + dice.below(3)), LONG, End::KillStub),
     };
     let mut words = words(&text);
     if words == ["pause"] {
@@ -299,7 +304,9 @@ fn wait_for_ends(log: &Path) -> (usize, BTreeMap<String, usize>) {
 fn runs_leave_nothing_behind() {
     let runs = usize::try_from(number("COFFERDAM_SOAK", 2000)).unwrap();
     let seed = number("COFFERDAM_SOAK_SEED", 0x0C0F_FE4D);
-    let lab = Lab::new(&Rules { limits: "jobs = 32\noutput_bytes = \"64KiB\"", ..Rules::default() });
+    let sandbox = if nix::unistd::Uid::effective().is_root() { USER } else { "" };
+    let limits = "jobs = 32\noutput_bytes = \"64KiB\"";
+    let lab = Lab::new(&Rules { limits, sandbox, ..Rules::default() });
     let mut soak = Soak::start(&lab, seed);
     soak.runs(&lab, WARM_UP);
     let before = soak.state(&lab);

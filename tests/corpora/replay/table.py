@@ -44,9 +44,10 @@ def main(path):
         works = [row for row in rows if row.get("bare") == "escaped"]
         both = collections.Counter((row.get("policy"), row["kernel"]) for row in works)
         print(f"\nof the {len(works)} rows that work bare in this root:")
+        print(f"  {'policy':<10} {'rows':>5} | kernel: " + " ".join(f"{word:>8}" for word in KERNEL))
         for word in POLICY:
-            counts = " ".join(f"{both[(word, kernel)]:>8}" for kernel in KERNEL)
-            print(f"  {word} by policy, then by the kernel {' '.join(f'{k:>8}' for k in KERNEL)}\n{'':<34} {counts}")
+            counts = [both[(word, kernel)] for kernel in KERNEL]
+            print(f"  {word:<10} {sum(counts):>5} |         " + " ".join(f"{count:>8}" for count in counts))
     for row in rows:
         if row["kernel"] in BAD:
             print(f"\n{row['kernel'].upper()} {row['id']} ({row.get('kind')}) policy: {row.get('policy')} {row.get('rule', '')}")
