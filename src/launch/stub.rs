@@ -107,7 +107,8 @@ impl Stub<'_> {
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(nx("signalfd"))?;
         let rules = |e: landlock::RulesetError| failure("landlock", &e, 0);
-        let command = landlock::command(self.profile, self.scratch.map(Scratch::path)).map_err(rules)?;
+        let command = landlock::command(self.profile, self.root.as_fd(), self.scratch.map(Scratch::path))
+            .map_err(rules)?;
         let scopes = landlock::scopes().map_err(rules)?;
         sys::landlock_restrict_self(&scopes).map_err(io("landlock"))?;
         if !self.profile.has(Switch::Jit) {
