@@ -46,6 +46,7 @@ shipped! {
     "bat": "bat" "batcat";
     "bc": "bc";
     "bison": "bison" "yacc" "bison.yacc";
+    "busybox": "busybox" "toybox";
     "bzip2": "bzip2" "bunzip2" "bzcat" "bzip2recover" "pbzip2" "lbzip2";
     "c++filt": "c++filt" "gc++filt";
     "cal": "cal" "ncal";
@@ -53,19 +54,15 @@ shipped! {
     "cat": "cat" "gcat";
     "chmod": "chmod" "gchmod";
     "chown": "chown" "chgrp" "gchown" "gchgrp";
-    "cksum":
-        "cksum" "md5sum" "sha1sum" "sha224sum" "sha256sum" "sha384sum" "sha512sum" "b2sum" "gcksum"
+    "cksum": "cksum" "md5sum" "sha1sum" "sha224sum" "sha256sum" "sha384sum" "sha512sum" "b2sum" "gcksum"
         "gmd5sum" "gsha1sum" "gsha224sum" "gsha256sum" "gsha384sum" "gsha512sum" "gb2sum";
-    "clang":
-        "clang" "clang++" "clang-cpp" "clang-14" "clang-15" "clang-16" "clang-17" "clang-18" "clang-19"
-        "clang-20" "clang-21" "clang++-14" "clang++-15" "clang++-16" "clang++-17" "clang++-18" "clang++-19"
-        "clang++-20" "clang++-21";
-    "clang-format":
-        "clang-format" "clang-format-14" "clang-format-15" "clang-format-16" "clang-format-17"
+    "clang": "clang" "clang++" "clang-cpp" "clang-14" "clang-15" "clang-16" "clang-17" "clang-18"
+        "clang-19" "clang-20" "clang-21" "clang++-14" "clang++-15" "clang++-16" "clang++-17" "clang++-18"
+        "clang++-19" "clang++-20" "clang++-21";
+    "clang-format": "clang-format" "clang-format-14" "clang-format-15" "clang-format-16" "clang-format-17"
         "clang-format-18" "clang-format-19" "clang-format-20" "clang-format-21";
-    "clang-tidy":
-        "clang-tidy" "clang-tidy-14" "clang-tidy-15" "clang-tidy-16" "clang-tidy-17" "clang-tidy-18"
-        "clang-tidy-19" "clang-tidy-20" "clang-tidy-21";
+    "clang-tidy": "clang-tidy" "clang-tidy-14" "clang-tidy-15" "clang-tidy-16" "clang-tidy-17"
+        "clang-tidy-18" "clang-tidy-19" "clang-tidy-20" "clang-tidy-21";
     "cloc": "cloc";
     "cmake": "cmake" "cmake3";
     "cmp": "cmp" "gcmp";
@@ -82,9 +79,8 @@ shipped! {
     "cscope": "cscope" "cscope-indexer";
     "csplit": "csplit" "gcsplit";
     "csvtool": "csvtool";
-    "ctags":
-        "ctags" "etags" "ctags-universal" "ctags-exuberant" "exuberant-ctags" "universal-ctags" "readtags"
-        "ctags.emacs" "etags.emacs";
+    "ctags": "ctags" "etags" "ctags-universal" "ctags-exuberant" "exuberant-ctags" "universal-ctags"
+        "readtags" "ctags.emacs" "etags.emacs";
     "ctest": "ctest" "ctest3";
     "curl": "curl";
     "cut": "cut" "gcut";
@@ -108,6 +104,7 @@ shipped! {
     "dvips": "dvips" "odvips" "pdvips";
     "echo": "echo" "gecho";
     "enscript": "enscript";
+    "env": "env" "genv";
     "expand": "expand" "unexpand" "gexpand" "gunexpand";
     "expr": "expr" "gexpr";
     "factor": "factor" "gfactor";
@@ -122,10 +119,9 @@ shipped! {
     "fold": "fold" "gfold";
     "free": "free";
     "funzip": "funzip";
-    "gcc":
-        "gcc" "g++" "cc" "c++" "c89" "c99" "cpp" "gfortran" "gccgo" "gdc" "gcc-9" "gcc-10" "gcc-11" "gcc-12"
-        "gcc-13" "gcc-14" "gcc-15" "g++-9" "g++-10" "g++-11" "g++-12" "g++-13" "g++-14" "g++-15" "c89-gcc"
-        "c99-gcc" "x86_64-linux-gnu-gcc" "x86_64-linux-gnu-g++" "aarch64-linux-gnu-gcc"
+    "gcc": "gcc" "g++" "cc" "c++" "c89" "c99" "cpp" "gfortran" "gccgo" "gdc" "gcc-9" "gcc-10" "gcc-11"
+        "gcc-12" "gcc-13" "gcc-14" "gcc-15" "g++-9" "g++-10" "g++-11" "g++-12" "g++-13" "g++-14" "g++-15"
+        "c89-gcc" "c99-gcc" "x86_64-linux-gnu-gcc" "x86_64-linux-gnu-g++" "aarch64-linux-gnu-gcc"
         "aarch64-linux-gnu-g++";
     "genisoimage": "genisoimage" "mkisofs" "xorrisofs" "mkhybrid";
     "getent": "getent";
@@ -147,6 +143,7 @@ shipped! {
     "iconv": "iconv";
     "id": "id" "gid";
     "install": "install" "ginstall";
+    "ionice": "ionice";
     "ip": "ip" "bridge" "tc";
     "javac": "javac";
     "javadoc": "javadoc";
@@ -155,8 +152,7 @@ shipped! {
     "jq": "jq" "gojq" "jaq";
     "kdig": "kdig" "khost" "knslookup";
     "latexmk": "latexmk";
-    "ld":
-        "ld" "ld.bfd" "ld.gold" "ld.lld" "gold" "lld" "ld64.lld" "wasm-ld" "ld.mold" "mold"
+    "ld": "ld" "ld.bfd" "ld.gold" "ld.lld" "gold" "lld" "ld64.lld" "wasm-ld" "ld.mold" "mold"
         "x86_64-linux-gnu-ld" "x86_64-linux-gnu-ld.bfd" "x86_64-linux-gnu-ld.gold" "aarch64-linux-gnu-ld";
     "ldapsearch": "ldapsearch";
     "ldconfig": "ldconfig" "ldconfig.real";
@@ -168,9 +164,8 @@ shipped! {
     "ls": "ls" "gls" "dir" "vdir";
     "lwp-request": "lwp-request" "lwp-dump" "lwp-mirror" "lwp-download" "GET" "HEAD" "POST";
     "lz4": "lz4" "lz4c" "lz4cat" "unlz4";
-    "magick":
-        "magick" "convert" "identify" "mogrify" "composite" "montage" "compare" "stream" "display" "animate"
-        "import" "conjure" "magick-script" "convert-im6" "convert-im6.q16" "identify-im6.q16"
+    "magick": "magick" "convert" "identify" "mogrify" "composite" "montage" "compare" "stream" "display"
+        "animate" "import" "conjure" "magick-script" "convert-im6" "convert-im6.q16" "identify-im6.q16"
         "mogrify-im6.q16" "composite-im6.q16" "montage-im6.q16" "compare-im6.q16" "stream-im6.q16"
         "display-im6.q16" "animate-im6.q16" "import-im6.q16" "conjure-im6.q16" "convert-im7.q16"
         "magick-im7.q16" "gm";
@@ -193,9 +188,11 @@ shipped! {
     "mysqldump": "mysqldump" "mariadb-dump";
     "nasm": "nasm" "yasm";
     "nc": "nc" "netcat" "nc.openbsd";
+    "nice": "nice" "gnice";
     "nl": "nl" "gnl";
     "nm": "nm" "gnm" "eu-nm" "llvm-nm" "gcc-nm" "x86_64-linux-gnu-nm";
     "nmap": "nmap";
+    "nohup": "nohup" "gnohup";
     "npm": "npm";
     "nproc": "nproc" "gnproc";
     "nroff": "nroff";
@@ -205,9 +202,8 @@ shipped! {
     "objdump": "objdump" "gobjdump";
     "od": "od" "god";
     "openssl": "openssl";
-    "opt":
-        "opt" "llc" "llvm-lto" "llvm-lto2" "opt-14" "opt-15" "opt-16" "opt-17" "opt-18" "opt-19" "opt-20"
-        "opt-21" "llc-14" "llc-15" "llc-16" "llc-17" "llc-18" "llc-19" "llc-20" "llc-21";
+    "opt": "opt" "llc" "llvm-lto" "llvm-lto2" "opt-14" "opt-15" "opt-16" "opt-17" "opt-18" "opt-19"
+        "opt-20" "opt-21" "llc-14" "llc-15" "llc-16" "llc-17" "llc-18" "llc-19" "llc-20" "llc-21";
     "pandoc": "pandoc";
     "paste": "paste" "gpaste";
     "patch": "patch" "gpatch";
@@ -250,6 +246,7 @@ shipped! {
     "sdiff": "sdiff" "gsdiff";
     "sed": "sed" "gsed";
     "seq": "seq" "gseq";
+    "setsid": "setsid";
     "sftp": "sftp";
     "shred": "shred" "gshred";
     "shuf": "shuf" "gshuf";
@@ -265,6 +262,7 @@ shipped! {
     "ssh-keygen": "ssh-keygen";
     "ssh-keyscan": "ssh-keyscan";
     "stat": "stat" "gstat";
+    "stdbuf": "stdbuf" "gstdbuf";
     "strings": "strings" "gstrings";
     "strip": "strip" "gstrip" "llvm-strip" "x86_64-linux-gnu-strip";
     "sum": "sum" "gsum";
@@ -274,15 +272,16 @@ shipped! {
     "tac": "tac" "gtac";
     "tail": "tail" "gtail";
     "tar": "tar" "gtar" "bsdtar";
+    "taskset": "taskset";
     "tcpdump": "tcpdump";
     "tee": "tee" "gtee";
     "test": "test" "[" "gtest" "g[";
-    "tex":
-        "tex" "latex" "etex" "pdftex" "pdfetex" "pdflatex" "xetex" "xelatex" "xelatex-dev" "pdflatex-dev"
-        "latex-dev" "lualatex-dev" "luatex" "luahbtex" "luajittex" "luajithbtex" "lualatex" "dviluatex"
-        "dvilualatex" "ptex" "eptex" "uptex" "euptex" "platex" "uplatex" "amstex" "eplain" "mex" "pdfmex"
-        "mptopdf" "jadetex" "pdfjadetex" "xmltex" "pdfxmltex" "mf" "mf-nowin" "mllatex" "cslatex"
-        "pdfcslatex" "lollipop" "texsis" "aleph" "lamed" "omega" "lambda" "optex";
+    "tex": "tex" "latex" "etex" "pdftex" "pdfetex" "pdflatex" "xetex" "xelatex" "xelatex-dev"
+        "pdflatex-dev" "latex-dev" "lualatex-dev" "luatex" "luahbtex" "luajittex" "luajithbtex" "lualatex"
+        "dviluatex" "dvilualatex" "ptex" "eptex" "uptex" "euptex" "platex" "uplatex" "amstex" "eplain"
+        "mex" "pdfmex" "mptopdf" "jadetex" "pdfjadetex" "xmltex" "pdfxmltex" "mf" "mf-nowin" "mllatex"
+        "cslatex" "pdfcslatex" "lollipop" "texsis" "aleph" "lamed" "omega" "lambda" "optex";
+    "timeout": "timeout" "gtimeout";
     "touch": "touch" "gtouch";
     "tr": "tr" "gtr";
     "tracepath": "tracepath" "tracepath6";
@@ -306,11 +305,11 @@ shipped! {
     "wc": "wc" "gwc";
     "wget": "wget";
     "who": "who" "gwho";
-    "whoami":
-        "whoami" "logname" "hostid" "tty" "users" "groups" "gwhoami" "glogname" "ghostid" "gtty" "gusers"
-        "ggroups";
+    "whoami": "whoami" "logname" "hostid" "tty" "users" "groups" "gwhoami" "glogname" "ghostid" "gtty"
+        "gusers" "ggroups";
     "whois": "whois";
     "wkhtmltopdf": "wkhtmltopdf" "wkhtmltoimage";
+    "xargs": "xargs" "gxargs";
     "xgettext": "xgettext";
     "xmllint": "xmllint";
     "xorriso": "xorriso" "osirrox" "xorrecord";
@@ -320,8 +319,7 @@ shipped! {
     "yes": "yes" "gyes";
     "yq": "yq";
     "zdiff": "zdiff" "zcmp" "bzdiff" "bzcmp" "xzdiff" "xzcmp" "lzdiff" "lzcmp";
-    "zgrep":
-        "zgrep" "zegrep" "zfgrep" "bzgrep" "bzegrep" "bzfgrep" "xzgrep" "xzegrep" "xzfgrep" "lzgrep"
+    "zgrep": "zgrep" "zegrep" "zfgrep" "bzgrep" "bzegrep" "bzfgrep" "xzgrep" "xzegrep" "xzfgrep" "lzgrep"
         "lzegrep" "lzfgrep" "zstdgrep";
     "zic": "zic";
     "zip": "zip" "zipcloak" "zipnote" "zipsplit";
