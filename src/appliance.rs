@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, RunUser, server_environment};
+use crate::fault;
 use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
@@ -219,6 +220,12 @@ impl Appliance {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut found = Vec::new();
+        if let Some(why) = &self.sandbox().no_mount_namespace {
+            found.push(format!(
+                "commands have no mounts of their own ({why}): only the mounts of the host keep what they may \
+                 read from being changed in mode, .git from being written, and scratch small"
+            ));
+        }
         if self.sandbox().uid == 0 && self.config().sandbox.user == RunUser::Auto {
             found.push(format!(
                 "commands run as root (without capabilities), because the unprivileged user cannot {} the \
@@ -316,6 +323,9 @@ impl Appliance {
         if let Some(ready) = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?.get(&key) {
             return Ok(ready.clone());
         }
+        if let Some(e) = fault::named("run:profile") {
+            return Err(LaunchError::new("profile", e.raw_os_error().unwrap_or(0), &e.to_string()));
+        }
         let failed = |e: ProfileError| LaunchError::new("profile", 0, &e.to_string());
         let command = Command { name, ..Command::clone(plan.command()) };
         let profile = Profile::compile(self.config(), &command, program).map_err(failed)?;
@@ -340,7 +350,8 @@ impl Appliance {
         let io_error = |step: &'static str| {
             move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
         };
-        let (ours, theirs) = foreground::pipes(stdin.is_some()).map_err(io_error("pipes"))?;
+        let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
+        let (ours, theirs) = made.map_err(io_error("pipes"))?;
         let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
