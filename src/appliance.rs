@@ -22,7 +22,7 @@ use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
 use crate::sandbox::host::Own;
 use crate::sandbox::own;
-use crate::sandbox::profile::{Profile, ProfileError};
+use crate::sandbox::profile::Profile;
 use crate::sandbox::rlimits;
 
 /// Profiles that are remembered; with `allow_any` there are as many as programs.
@@ -323,13 +323,15 @@ impl Appliance {
         if let Some(ready) = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?.get(&key) {
             return Ok(ready.clone());
         }
+        let failed = |e: &dyn std::fmt::Display, errno| {
+            LaunchError::new("profile", errno, &format!("profile failed: {e}"))
+        };
         if let Some(e) = fault::named("run:profile") {
-            return Err(LaunchError::new("profile", e.raw_os_error().unwrap_or(0), &e.to_string()));
+            return Err(failed(&e, e.raw_os_error().unwrap_or(0)));
         }
-        let failed = |e: ProfileError| LaunchError::new("profile", 0, &e.to_string());
         let command = Command { name, ..Command::clone(plan.command()) };
-        let profile = Profile::compile(self.config(), &command, program).map_err(failed)?;
-        let digest = profile.digest().map_err(|e| LaunchError::new("profile", 0, &e.to_string()))?;
+        let profile = Profile::compile(self.config(), &command, program).map_err(|e| failed(&e, 0))?;
+        let digest = profile.digest().map_err(|e| failed(&e, 0))?;
         let ready = Prepared { profile: Arc::new(profile), digest };
         let mut profiles = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?;
         if profiles.len() >= PROFILES {
@@ -348,7 +350,9 @@ impl Appliance {
         cancel: &CancellationToken,
     ) -> Result<(i32, Finished), LaunchError> {
         let io_error = |step: &'static str| {
-            move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
+            move |e: std::io::Error| {
+                LaunchError::new(step, e.raw_os_error().unwrap_or(0), &format!("{step} failed: {e}"))
+            }
         };
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;

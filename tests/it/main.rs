@@ -19,8 +19,12 @@ mod differential;
 mod doctor;
 mod everyday;
 mod exec;
+mod fault_sites;
+#[cfg(feature = "fault-injection")]
+mod faults;
 mod grammar;
 mod hostile_repository;
+mod hidden;
 mod house;
 mod kernel;
 mod lifetime;

@@ -337,7 +337,10 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(lab: &Lab) -> Self {
-        let mut command = lab.command("serve");
+        Self::start_with(lab.command("serve"))
+    }
+
+    pub(crate) fn start_with(mut command: Command) -> Self {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
