@@ -229,49 +229,65 @@ extern "C" fn child_main(arg: *mut c_void) -> c_int {
 /// # Safety
 /// The pointer arrays of `s` must end with a null and point to live NUL-terminated strings.
 unsafe fn steps(s: &Shared<'_>) -> Step {
-    // SAFETY: integers only.
-    if s.fails(Step::ParentDeathSignal)
-        || unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0
-    {
+    if s.fails(Step::ParentDeathSignal) {
         return Step::ParentDeathSignal;
     }
+    // SAFETY: integers only.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0 {
+        return Step::ParentDeathSignal;
+    }
+    if s.fails(Step::Session) {
+        return Step::Session;
+    }
     // SAFETY: takes no argument.
-    if s.fails(Step::Session) || unsafe { libc::setsid() } < 0 {
+    if unsafe { libc::setsid() } < 0 {
         return Step::Session;
     }
     for (target, source) in [(0, s.stdio[0]), (1, s.stdio[1]), (2, s.stdio[2])] {
+        if s.fails(Step::Stdio) {
+            return Step::Stdio;
+        }
         // SAFETY: integers only.
-        if s.fails(Step::Stdio) || unsafe { libc::dup2(source, target) } < 0 {
+        if unsafe { libc::dup2(source, target) } < 0 {
             return Step::Stdio;
         }
     }
+    if s.fails(Step::Chdir) {
+        return Step::Chdir;
+    }
     // SAFETY: integers only.
-    if s.fails(Step::Chdir) || unsafe { libc::fchdir(s.cwd) } != 0 {
+    if unsafe { libc::fchdir(s.cwd) } != 0 {
         return Step::Chdir;
     }
     for limit in s.limits {
         let value = libc::rlimit { rlim_cur: limit.value, rlim_max: limit.value };
+        if s.fails(Step::Limits) {
+            return Step::Limits;
+        }
         // SAFETY: `value` lives over the call.
-        if s.fails(Step::Limits) || unsafe { libc::setrlimit(limit.resource, &raw const value) } != 0 {
+        if unsafe { libc::setrlimit(limit.resource, &raw const value) } != 0 {
             return Step::Limits;
         }
     }
-    // SAFETY: marks descriptors, closes none.
-    if s.fails(Step::CloseRange)
-        || unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0
-    {
+    if s.fails(Step::CloseRange) {
         return Step::CloseRange;
     }
-    // SAFETY: integers only.
-    if s.fails(Step::Landlock)
-        || unsafe { libc::syscall(libc::SYS_landlock_restrict_self, s.ruleset, 0u32) } != 0
-    {
+    // SAFETY: marks descriptors, closes none.
+    if unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0 {
+        return Step::CloseRange;
+    }
+    if s.fails(Step::Landlock) {
         return Step::Landlock;
     }
+    // SAFETY: integers only.
+    if unsafe { libc::syscall(libc::SYS_landlock_restrict_self, s.ruleset, 0u32) } != 0 {
+        return Step::Landlock;
+    }
+    if s.fails(Step::SignalMask) {
+        return Step::SignalMask;
+    }
     // SAFETY: the set lives in `s`; no old set is asked for.
-    if s.fails(Step::SignalMask)
-        || unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const s.mask, std::ptr::null_mut()) } != 0
-    {
+    if unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const s.mask, std::ptr::null_mut()) } != 0 {
         return Step::SignalMask;
     }
     if s.fails(Step::Execve) {

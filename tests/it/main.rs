@@ -23,8 +23,8 @@ mod fault_sites;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod grammar;
-mod hostile_repository;
 mod hidden;
+mod hostile_repository;
 mod house;
 mod kernel;
 mod lifetime;
