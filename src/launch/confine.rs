@@ -78,7 +78,6 @@ pub(super) fn confine(setup: &Setup, landlock_abi: u32) -> Result<Facts, Failure
 /// are noexec. Closes the loader route (`ld.so FILE` maps any file it may read) and the changes of
 /// mode, owner and times through a read-only descriptor, for which Landlock has no right.
 fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure> {
-    step!("kernel", needs::mounts())?;
     if step!("unshare", nix::sched::unshare(CloneFlags::CLONE_NEWNS)).is_err() {
         let (outer_uid, outer_gid) = (Uid::effective(), Gid::effective());
         let own = nix::sched::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS);
@@ -91,6 +90,8 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
         write("/proc/self/uid_map", format!("{outer_uid} {outer_uid} 1"))?;
         write("/proc/self/gid_map", format!("{outer_gid} {outer_gid} 1"))?;
     }
+    // Here, where they are allowed: elsewhere the kernel answers EPERM before it looks.
+    step!("kernel", needs::mounts())?;
     let none: Option<&str> = None;
     let (slave, private) = (MsFlags::MS_REC | MsFlags::MS_SLAVE, MsFlags::MS_REC | MsFlags::MS_PRIVATE);
     step!("mount propagation", nix::mount::mount(none, "/", none, slave, none))?;

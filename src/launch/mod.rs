@@ -91,7 +91,15 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
     };
     let launcher = Launcher::start(&setup).or_else(|first| {
         // Namespaces are refused in many containers; a second launcher does without.
-        let again = Launcher::start(&wire::Setup { isolate: false, ..setup.clone() })?;
+        let again = Launcher::start(&wire::Setup { isolate: false, ..setup.clone() });
+        // Why it was tried is as much of a reason as why it failed.
+        let again = again.map_err(|second| match second.message == first.message {
+            true => second,
+            false => {
+                let message = format!("{} (no mounts of its own: {first})", second.message);
+                LaunchError { message, ..second }
+            }
+        })?;
         Ok::<_, LaunchError>(again.without_mounts(&first))
     })?;
     if !launcher.facts().workspace_noexec {
