@@ -17,8 +17,8 @@ use nix::unistd::{Gid, Uid};
 use super::aliases::{self, Alias};
 use super::step::{step, that, unmet};
 use super::wire::{Facts, Failure, Setup};
-use crate::sandbox::needs;
 use crate::sandbox::host::{MountFlags, mounts};
+use crate::sandbox::needs;
 use crate::sys;
 
 /// `MOUNT_ATTR_*` of mount_setattr(2).
