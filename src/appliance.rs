@@ -3,18 +3,22 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
+mod hints;
 pub mod host;
 mod records;
+
+pub use hints::Hint;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, HostFacts, OpenRun};
-use crate::config::{Command, Config, ConfigError, RunUser, server_environment};
+use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
 use crate::fault;
 use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
@@ -80,6 +84,8 @@ pub struct Report {
     pub left: u32,
     /// System calls that the filter forbade.
     pub denied: Vec<DeniedCall>,
+    /// What the profile seems to have refused beside that: a guess, by name.
+    pub hints: Vec<Hint>,
     /// What went wrong with the supervision of the run, when its status never arrived.
     pub fault: Option<String>,
     /// Wall-clock limit that was in force.
@@ -137,6 +143,24 @@ pub struct Appliance {
     profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
     /// What the host was found to be at start, where it was looked at.
     host: Option<HostFacts>,
+}
+
+impl Report {
+    /// That the walls stood, which calls they refused, and what else they seem to have refused.
+    #[must_use]
+    pub fn sandbox(&self) -> serde_json::Value {
+        let mut object = serde_json::Map::new();
+        object.insert("active".to_owned(), true.into());
+        if !self.denied.is_empty() {
+            let denial = |call: &DeniedCall| json!({"syscall": call.name(), "count": call.count, "first_args": call.args});
+            object.insert("denials".to_owned(), self.denied.iter().map(denial).collect());
+        }
+        if !self.hints.is_empty() {
+            let hint = |hint: &Hint| json!({"path": hint.path, "right": hint.right, "remedy": hint.remedy});
+            object.insert("hints".to_owned(), self.hints.iter().map(hint).collect());
+        }
+        object.into()
+    }
 }
 
 impl Appliance {
@@ -271,12 +295,18 @@ impl Appliance {
             Err(e) => return Outcome::AuditUnavailable(e),
         };
         let queue = accepted.elapsed();
-        let result = match prepared {
-            Ok(prepared) => self.execute(&plan, &prepared, stdin, live, &cancel).await,
-            Err(e) => Err(e),
+        let result = match &prepared {
+            Ok(prepared) => self.execute(&plan, prepared, stdin, live, &cancel).await,
+            Err(e) => Err(e.clone()),
         };
         match result {
-            Ok((pid, finished)) => self.finish(open, &plan, queue, pid, finished).await,
+            Ok((pid, finished)) => {
+                let hints = match &prepared {
+                    Ok(prepared) => self.hints(&plan, prepared, &finished),
+                    Err(_) => Vec::new(),
+                };
+                self.finish(open, &plan, queue, pid, finished, hints).await
+            }
             Err(e) => self.not_started(open, &plan, queue, e).await,
         }
     }
@@ -356,12 +386,33 @@ impl Appliance {
         };
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
-        let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
+        let hard = &self.launcher.facts().hard_limits;
+        let mut limits = rlimits::of(plan.limits(), hard);
+        if prepared.profile.has(Switch::Ipc) {
+            rlimits::allow_queues(&mut limits, hard);
+        }
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let finished = foreground::foreground(running, ours, stdin, budget, live, cancel);
         Ok((pid, finished.await.map_err(io_error("capture"))?))
+    }
+
+    /// What the profile seems to have refused to a run that ended by itself.
+    fn hints(&self, plan: &Authorized, prepared: &Prepared, finished: &Finished) -> Vec<Hint> {
+        let Ok(ended) = finished.ended.as_ref() else { return Vec::new() };
+        if ended.by != EndedBy::Itself {
+            return Vec::new();
+        }
+        let traces = hints::Traces {
+            argv: plan.argv(),
+            cwd: plan.cwd().path(),
+            stderr: &finished.stderr.text,
+            scratch: self.sandbox().scratch.as_deref(),
+            starts: &ended.executions,
+            success: ended.code == Some(0),
+        };
+        hints::of(self.config(), &prepared.profile, traces)
     }
 
     async fn finish(
@@ -371,6 +422,7 @@ impl Appliance {
         queue: Duration,
         pid: i32,
         finished: Finished,
+        hints: Vec<Hint>,
     ) -> Outcome {
         let run_id = open.run_id().to_owned();
         let end = records::run_end(queue, pid, plan.limits(), &finished);
@@ -400,6 +452,7 @@ impl Appliance {
             killed: ended.as_ref().map_or(0, |e| e.killed),
             left: ended.as_ref().map_or(0, |e| e.left),
             denied: ended.map_or_else(Vec::new, |e| e.denied),
+            hints,
             fault,
             timeout: plan.timeout(),
             timeout_clamped: plan.timeout_clamped(),

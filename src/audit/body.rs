@@ -202,6 +202,9 @@ impl Body {
             self.plain("sandbox_mounts", "host");
         }
         self.plain("landlock_net", if facts.network_denied { "deny" } else { "restricted" });
+        if !facts.switches.is_empty() {
+            self.list("sandbox_switches", facts.switches.iter());
+        }
         self.plain("seccomp", if facts.seccomp { "filter" } else { "off" });
         self.digest("seccomp_digest", facts.seccomp_digest.as_deref());
         self.flag("no_new_privs", facts.no_new_privs);

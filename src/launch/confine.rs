@@ -19,6 +19,7 @@ use super::step::{step, that, unmet};
 use super::wire::{Facts, Failure, Setup};
 use crate::sandbox::host::{MountFlags, mounts};
 use crate::sandbox::needs;
+use crate::sandbox::profile::QUEUES;
 use crate::sys;
 
 /// `MOUNT_ATTR_*` of mount_setattr(2).
@@ -78,9 +79,11 @@ pub(super) fn confine(setup: &Setup, landlock_abi: u32) -> Result<Facts, Failure
 /// are noexec. Closes the loader route (`ld.so FILE` maps any file it may read) and the changes of
 /// mode, owner and times through a read-only descriptor, for which Landlock has no right.
 fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure> {
-    if step!("unshare", nix::sched::unshare(CloneFlags::CLONE_NEWNS)).is_err() {
+    let wanted =
+        if setup.ipc { CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC } else { CloneFlags::CLONE_NEWNS };
+    if step!("unshare", nix::sched::unshare(wanted)).is_err() {
         let (outer_uid, outer_gid) = (Uid::effective(), Gid::effective());
-        let own = nix::sched::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS);
+        let own = nix::sched::unshare(CloneFlags::CLONE_NEWUSER | wanted);
         let refused = |e: Errno| {
             unmet(e as i32, format!("{e}: no user namespace (Linux 3.8 or newer has it, where allowed)"))
         };
@@ -127,6 +130,7 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
         };
         step!("mounts", done.map_err(shown))?;
     }
+    own_devices(setup)?;
     let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
     let Some(place) = SCRATCH_MOUNTS.iter().find(free) else { return Ok(None) };
     let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
@@ -143,6 +147,21 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
         tmpfs(&slot, &options)?;
     }
     Ok(Some(place))
+}
+
+/// Terminals and message queues of nobody else: those of the host are not shown.
+fn own_devices(setup: &Setup) -> Result<(), Failure> {
+    let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID;
+    if setup.terminals {
+        let (own, options) = (Some("devpts"), Some("ptmxmode=0666,mode=0600"));
+        step!("devpts mount", nix::mount::mount(own, "/dev/pts", own, flags, options))?;
+    }
+    if setup.ipc && Path::new(QUEUES).is_dir() {
+        let none: Option<&str> = None;
+        let flags = flags | MsFlags::MS_NODEV;
+        step!("mqueue mount", nix::mount::mount(Some("mqueue"), QUEUES, Some("mqueue"), flags, none))?;
+    }
+    Ok(())
 }
 
 /// Mount point of one run's scratch file system.

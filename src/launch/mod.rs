@@ -25,7 +25,7 @@ mod wire;
 pub use client::{Launcher, Prepared, Running};
 pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity};
 
-use crate::config::Config;
+use crate::config::{Config, Switch};
 use crate::sandbox::identity;
 
 /// `argv[0]` by which this executable knows that it is the launcher.
@@ -86,10 +86,20 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
         repository_write: workspace.repository_write,
         user,
         isolate: true,
+        terminals: config.uses(Switch::Pty),
+        ipc: config.uses(Switch::Ipc),
         scratch_slots: client::stubs(config.limits.jobs),
         scratch_bytes: SCRATCH_BYTES,
     };
     let launcher = Launcher::start(&setup).or_else(|first| {
+        // Those of the host are other people's.
+        if setup.terminals || setup.ipc {
+            let text = format!(
+                "kernel = [\"pty\"] and [\"ipc\"] need namespaces of their own, which this host refuses ({first}): \
+                 allow unprivileged user namespaces for this process, or remove them from the policy"
+            );
+            return Err(LaunchError::new("kernel switches", first.errno, &text));
+        }
         // Namespaces are refused in many containers; a second launcher does without.
         let again = Launcher::start(&wire::Setup { isolate: false, ..setup.clone() });
         // Why it was tried is as much of a reason as why it failed.

@@ -10,4 +10,5 @@ pub mod needs;
 pub mod own;
 pub mod profile;
 pub mod rlimits;
+pub mod script;
 pub mod syscalls;

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::elf::{self, ElfError};
+use super::script::{self, ScriptError};
 use super::syscalls::Switches;
 use crate::config::program::Program;
-use crate::config::{Command, Config};
+use crate::config::{Command, Config, Switch};
 
 /// Device files every program may use; they hold nothing and lead nowhere.
 pub const DEVICES_WRITE: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
@@ -27,6 +28,10 @@ pub const PROC_FILES: &[&str] = &[
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/cpu/possible",
 ];
+/// Terminals, for `kernel = ["pty"]`: the launcher mounts a `devpts` of its own there.
+pub const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/tty"];
+/// POSIX message queues, for `kernel = ["ipc"]`, of the launcher's own namespace.
+pub const QUEUES: &str = "/dev/mqueue";
 /// The loader's cache of library places.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
 
@@ -49,6 +54,12 @@ pub struct Profile {
     pub workspace_write: bool,
     /// TCP ports that may be connected to.
     pub tcp: Vec<u16>,
+    /// What is opened beyond the closed default, each once, by name.
+    pub kernel: Vec<Switch>,
+    /// Terminal devices: read, written and asked.
+    pub terminals: Vec<PathBuf>,
+    /// Loaders of the files above: they must be executable, and are never run as programs by themselves.
+    pub loaders: Vec<PathBuf>,
 }
 
 /// Why a profile could not be made.
@@ -57,6 +68,9 @@ pub enum ProfileError {
     /// A program's needs could not be read.
     #[error(transparent)]
     Elf(#[from] ElfError),
+    /// The program is a script that cannot be started.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
     /// A listed directory could not be walked.
     #[error("profile of {command}: reading directory {} failed: {source}", .path.display())]
     Walk {
@@ -77,8 +91,10 @@ impl Profile {
     pub fn compile(config: &Config, command: &Command, program: &Program) -> Result<Self, ProfileError> {
         let mut execute = BTreeSet::new();
         let mut read: BTreeSet<PathBuf> = config.sandbox.read.iter().chain(&command.read).cloned().collect();
+        let mut loaders = BTreeSet::new();
         let mut add = |file: &Path, granted: bool| -> Result<(), ProfileError> {
             let needs = elf::needs(file)?;
+            loaders.extend(needs.loader.clone());
             if granted {
                 execute.insert(file.to_owned());
             }
@@ -89,6 +105,9 @@ impl Profile {
             Ok(())
         };
         add(&program.real, true)?;
+        for interpreter in script::interpreters(config, command, program)? {
+            add(&interpreter, true)?;
+        }
         for helper in &command.execute {
             if helper.is_dir() {
                 for file in files_of(&command.name, helper)? {
@@ -103,22 +122,41 @@ impl Profile {
             read.insert(PathBuf::from(LOADER_CACHE));
         }
         read.extend(existing(DEVICES_READ.iter().chain(PROC_FILES)));
+        let has = |switch| command.kernel.contains(&switch);
+        // It is there, or mounted by the launcher, where the directory is.
+        let queues = Some(QUEUES).filter(|path| has(Switch::Ipc) && Path::new(path).is_dir());
         Ok(Self {
             name: command.name.clone(),
             program: program.real.clone(),
             execute: execute.into_iter().filter(|p| p.exists()).collect(),
             read: read.into_iter().filter(|p| p.exists()).collect(),
-            write: existing(DEVICES_WRITE).collect(),
+            write: existing(DEVICES_WRITE).chain(queues.map(PathBuf::from)).collect(),
             workspace: config.workspace.path.clone(),
             workspace_write: config.workspace.write,
-            tcp: config.sandbox.network.clone(),
+            tcp: config.network(command).to_vec(),
+            kernel: command.kernel.clone(),
+            terminals: if has(Switch::Pty) { existing(TERMINALS).collect() } else { Vec::new() },
+            loaders: loaders.into_iter().collect(),
         })
+    }
+
+    /// Whether a switch is on.
+    #[must_use]
+    pub fn has(&self, switch: Switch) -> bool {
+        self.kernel.contains(&switch)
     }
 
     /// Switches of the system-call filter.
     #[must_use]
     pub fn switches(&self) -> Switches {
-        Switches { write: self.workspace_write, tcp: !self.tcp.is_empty() }
+        Switches {
+            write: self.workspace_write,
+            tcp: !self.tcp.is_empty(),
+            watch: self.has(Switch::Watch),
+            ipc: self.has(Switch::Ipc),
+            memfd: self.has(Switch::Memfd),
+            pty: self.has(Switch::Pty),
+        }
     }
 
     /// `sha256:` and 64 hex digits over the profile as the kernel gets it.

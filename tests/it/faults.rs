@@ -213,7 +213,7 @@ fn a_server_outlives_every_failed_step_and_keeps_nothing_of_it() {
         unsafe {
             command.pre_exec(|| Ok(setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, DESCRIPTORS)?));
         }
-        let mut served = Served::start_with(command);
+        let mut served = Served::by(command);
         let launcher = descendants(served.pid())[0];
         let call = json!({"command": faulty.lab.probe(), "args": LEAVE});
         faulty.order(&[&site.key]);
