@@ -22,9 +22,16 @@ use crate::support::{Lab, Ran, Rules, Served, descendants, eventually};
 /// What the test program does: it leaves a mark, so that it cannot have run unseen.
 const LEAVE: [&str; 4] = ["try", "mkdir", "mark", ""];
 
+/// Under which the launcher mounts terminals and message queues of its own.
+const SWITCHES: &str = "kernel = [\"ipc\", \"pty\"]";
+/// What a program may need of `/dev`.
+const DEVICES: [&str; 8] = ["null", "zero", "full", "random", "urandom", "tty", "pts", "shm"];
+
 /// A laboratory with faults: a writable workspace with a repository, seen at a second place as well.
 struct Faulty {
     lab: Lab,
+    /// It has a `/dev` of its own: that of the host need not have a place for message queues.
+    devices: bool,
 }
 
 fn root() -> bool {
@@ -32,13 +39,21 @@ fn root() -> bool {
 }
 
 impl Faulty {
-    fn new(sandbox: &'static str) -> Self {
-        let lab = Lab::new(&Rules { write: true, sandbox, limits: "jobs = 2", ..Rules::default() });
+    fn new(sandbox: &'static str, commands: &str) -> Self {
+        let devices = commands == SWITCHES;
+        let commands = commands.to_owned();
+        let lab = Lab::new(&Rules { write: true, sandbox, limits: "jobs = 2", commands, ..Rules::default() });
+        fs::create_dir_all(lab.at("dev/mqueue")).unwrap();
+        std::os::unix::fs::symlink("pts/ptmx", lab.at("dev/ptmx")).unwrap();
+        for name in DEVICES {
+            let (of_host, own) = (Path::new("/dev").join(name), lab.at("dev").join(name));
+            if of_host.is_dir() { fs::create_dir(own).unwrap() } else { fs::write(own, "").unwrap() }
+        }
         fs::create_dir_all(lab.at("ws/.git/hooks")).unwrap();
         fs::write(lab.at("ws/.git/config"), "").unwrap();
         fs::create_dir(lab.at("again")).unwrap();
         fs::set_permissions(lab.ws(), fs::Permissions::from_mode(0o777)).unwrap();
-        Self { lab }
+        Self { lab, devices }
     }
 
     fn order(&self, lines: &[&str]) {
@@ -69,6 +84,7 @@ impl Faulty {
             ("/proc/self/uid_map", format!("{uid} {uid} 1")),
             ("/proc/self/gid_map", format!("{gid} {gid} 1")),
         ];
+        let dev = self.devices.then(|| self.lab.at("dev"));
         let twice = move || {
             let none: Option<&Path> = None;
             if uid.is_root() {
@@ -81,6 +97,13 @@ impl Faulty {
             }
             mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
             mount(Some(&ws), &again, none, MsFlags::MS_BIND, none)?;
+            if let Some(dev) = &dev {
+                let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
+                for name in DEVICES {
+                    mount(Some(&Path::new("/dev").join(name)), &dev.join(name), none, bind, none)?;
+                }
+                mount(Some(dev), "/dev", none, bind, none)?;
+            }
             Ok(())
         };
         // SAFETY: system calls and small allocations in the child, which the C library allows after fork.
@@ -111,12 +134,17 @@ impl Faulty {
 }
 
 /// Orders and settings under which `site` is on the road.
-fn road(site: &Site, all: &[Site]) -> (Vec<String>, &'static str) {
+fn road(site: &Site, all: &[Site]) -> (Vec<String>, &'static str, &'static str) {
     let own = vec![site.key.clone()];
     let first = all.iter().find(|other| other.name == "unshare").unwrap();
     let namespace = site.name == "user namespace map" || (site.name == "unshare" && site != first);
     // Where the mount namespace alone is refused, as it is for all but root.
-    if namespace { (vec![own[0].clone(), first.key.clone()], "user = \"keep\"") } else { (own, "") }
+    let switches = if ["devpts mount", "mqueue mount"].contains(&site.name.as_str()) { SWITCHES } else { "" };
+    if namespace {
+        (vec![own[0].clone(), first.key.clone()], "user = \"keep\"", switches)
+    } else {
+        (own, "", switches)
+    }
 }
 
 /// Steps that are not on the road of this user, or are no steps by themselves.
@@ -145,8 +173,8 @@ fn no_step_that_fails_leads_to_an_exec() {
     let mut not_reached = Vec::new();
     let mut wrong = Vec::new();
     for site in &all {
-        let (orders, sandbox) = road(site, &all);
-        let faulty = Faulty::new(sandbox);
+        let (orders, sandbox, switches) = road(site, &all);
+        let faulty = Faulty::new(sandbox, switches);
         faulty.order(&orders.iter().map(String::as_str).collect::<Vec<_>>());
         let ran = faulty.exec();
         if ran.status == 0 {
@@ -206,7 +234,7 @@ fn a_server_outlives_every_failed_step_and_keeps_nothing_of_it() {
     let mut at_run_time = 0;
     // What confines the launcher has no part in a run.
     for site in sites().iter().filter(|site| !site.key.contains("/confine.rs:")) {
-        let faulty = Faulty::new("");
+        let faulty = Faulty::new("", "");
         let mut command = faulty.lab.command("serve");
         command.env("COFFERDAM_FAULT_FILE", faulty.lab.at("fault"));
         // SAFETY: one system call in the child.
