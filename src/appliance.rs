@@ -19,13 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
+use crate::fault;
 use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
 use crate::sandbox::host::Own;
 use crate::sandbox::own;
-use crate::sandbox::profile::{Profile, ProfileError};
+use crate::sandbox::profile::Profile;
 use crate::sandbox::rlimits;
 
 /// Profiles that are remembered; with `allow_any` there are as many as programs.
@@ -243,6 +244,12 @@ impl Appliance {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut found = Vec::new();
+        if let Some(why) = &self.sandbox().no_mount_namespace {
+            found.push(format!(
+                "commands have no mounts of their own ({why}): only the mounts of the host keep what they may \
+                 read from being changed in mode, .git from being written, and scratch small"
+            ));
+        }
         if self.sandbox().uid == 0 && self.config().sandbox.user == RunUser::Auto {
             found.push(format!(
                 "commands run as root (without capabilities), because the unprivileged user cannot {} the \
@@ -346,10 +353,15 @@ impl Appliance {
         if let Some(ready) = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?.get(&key) {
             return Ok(ready.clone());
         }
-        let failed = |e: ProfileError| LaunchError::new("profile", 0, &e.to_string());
+        let failed = |e: &dyn std::fmt::Display, errno| {
+            LaunchError::new("profile", errno, &format!("profile failed: {e}"))
+        };
+        if let Some(e) = fault::named("run:profile") {
+            return Err(failed(&e, e.raw_os_error().unwrap_or(0)));
+        }
         let command = Command { name, ..Command::clone(plan.command()) };
-        let profile = Profile::compile(self.config(), &command, program).map_err(failed)?;
-        let digest = profile.digest().map_err(|e| LaunchError::new("profile", 0, &e.to_string()))?;
+        let profile = Profile::compile(self.config(), &command, program).map_err(|e| failed(&e, 0))?;
+        let digest = profile.digest().map_err(|e| failed(&e, 0))?;
         let ready = Prepared { profile: Arc::new(profile), digest };
         let mut profiles = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?;
         if profiles.len() >= PROFILES {
@@ -368,9 +380,12 @@ impl Appliance {
         cancel: &CancellationToken,
     ) -> Result<(i32, Finished), LaunchError> {
         let io_error = |step: &'static str| {
-            move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
+            move |e: std::io::Error| {
+                LaunchError::new(step, e.raw_os_error().unwrap_or(0), &format!("{step} failed: {e}"))
+            }
         };
-        let (ours, theirs) = foreground::pipes(stdin.is_some()).map_err(io_error("pipes"))?;
+        let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
+        let (ours, theirs) = made.map_err(io_error("pipes"))?;
         let hard = &self.launcher.facts().hard_limits;
         let mut limits = rlimits::of(plan.limits(), hard);
         if prepared.profile.has(Switch::Ipc) {

@@ -16,6 +16,7 @@ pub mod appliance;
 pub mod audit;
 pub mod cli;
 pub mod config;
+mod fault;
 pub mod launch;
 pub mod mcp;
 pub mod policy;

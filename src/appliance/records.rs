@@ -36,6 +36,7 @@ pub(super) fn server_start(config: &Config, facts: &Facts, transport: Option<&'s
         seccomp: true,
         stamps: stamps(config),
         host: None,
+        host_mounts: !facts.mount_namespace,
     }
 }
 
@@ -90,7 +91,12 @@ pub(super) fn run_start<'a>(
             processes: Some(limits.processes),
         },
         sandbox: SandboxFacts {
-            state: prepared.map_or(SandboxState::Failed, |_| SandboxState::Enforced),
+            state: match prepared {
+                None => SandboxState::Failed,
+                Some(_) if launcher.mount_namespace => SandboxState::Enforced,
+                Some(_) => SandboxState::Degraded,
+            },
+            host_mounts: !launcher.mount_namespace,
             digest: prepared.map(|p| p.digest.clone()),
             landlock_abi: Some(launcher.landlock_abi),
             network_denied: config.network(plan.command()).is_empty(),

@@ -198,6 +198,9 @@ impl Body {
     pub(super) fn sandbox(&mut self, facts: &SandboxFacts) {
         self.digest("sandbox_digest", facts.digest.as_deref());
         self.integer_if("landlock_abi", facts.landlock_abi.map(u64::from));
+        if facts.host_mounts {
+            self.plain("sandbox_mounts", "host");
+        }
         self.plain("landlock_net", if facts.network_denied { "deny" } else { "restricted" });
         if !facts.switches.is_empty() {
             self.list("sandbox_switches", facts.switches.iter());

@@ -39,7 +39,7 @@ pub struct Stamps {
 pub enum SandboxState {
     /// All of it in force.
     Enforced,
-    /// A requirement was waived by an explicit setting.
+    /// A requirement was waived by an explicit setting, or the host stands in for mounts of our own.
     Degraded,
     /// Switched off by an explicit setting.
     Off,
@@ -57,6 +57,8 @@ pub struct SandboxFacts {
     pub digest: Option<String>,
     /// Landlock ABI in use.
     pub landlock_abi: Option<u32>,
+    /// The mounts are those of the host: none of our own make everything read-only and noexec.
+    pub host_mounts: bool,
     /// TCP: `true` when no port may be connected to.
     pub network_denied: bool,
     /// Switches of the profile that are on, such as `jit`.
@@ -238,6 +240,8 @@ pub struct ServerStart {
     pub landlock_abi: Option<u32>,
     /// seccomp filters work.
     pub seccomp: bool,
+    /// The mounts are those of the host.
+    pub host_mounts: bool,
     /// Weakening settings.
     pub stamps: Stamps,
     /// What the host was found to be.

@@ -296,6 +296,9 @@ pub(super) fn server_start(site: &Site, facts: &ServerStart, sinks: &[String], n
             host.facts.iter().map(|fact| redact::text(&bound(fact), &mut found)).collect();
         body.list_within("host_facts", &facts, 4_000, 280);
     }
+    if facts.host_mounts {
+        body.plain("sandbox_mounts", "host");
+    }
     body.stamps(facts.stamps);
     let chain = if new_chain { ", new chain" } else { "" };
     body.message(&format!("cofferdam {} started{chain}", env!("CARGO_PKG_VERSION")));

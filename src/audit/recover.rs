@@ -193,6 +193,7 @@ const REPEATED: &[&str] = &[
     "sandbox",
     "sandbox_digest",
     "landlock_abi",
+    "sandbox_mounts",
     "landlock_net",
     "seccomp",
     "seccomp_digest",

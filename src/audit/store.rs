@@ -17,6 +17,7 @@ use super::chain::Head;
 use super::instances::{Instances, Others};
 use super::locks;
 use super::recover::{self, Part};
+use crate::fault;
 
 /// State of a medium at the moment we may write.
 #[derive(Debug, Default)]
@@ -85,7 +86,8 @@ pub(super) fn directory(path: &Path) -> Result<PathBuf, AuditError> {
 impl FileStore {
     pub(super) fn open(path: &Path, instance: &str) -> Result<Self, AuditError> {
         directory(path)?;
-        let file = open_file(path).map_err(|source| fail("open", path, source))?;
+        let file = fault::named("audit:open").map_or_else(|| open_file(path), Err);
+        let file = file.map_err(|source| fail("open", path, source))?;
         let instances = Instances::open(&beside(path), instance)
             .map_err(|e| fail("open of the instance list", path, e))?;
         Ok(Self {
@@ -161,8 +163,8 @@ impl FileStore {
 impl Medium for FileStore {
     fn begin(&mut self, memory: Option<Head>) -> Result<Tail, AuditError> {
         let path = self.path.clone();
-        let looked = self
-            .lock()
+        let looked = fault::named("audit:lock")
+            .map_or_else(|| self.lock(), Err)
             .map_err(|e| fail("lock", &path, e))
             .and_then(|_| self.look(memory).map_err(|e| fail("read", &path, e)));
         if looked.is_err() {
@@ -174,7 +176,7 @@ impl Medium for FileStore {
     fn append(&mut self, bytes: &[u8]) -> Result<usize, AuditError> {
         let size = self.file.metadata().map_err(|e| fail("stat", &self.path, e))?.len();
         let written = loop {
-            match self.file.write(bytes) {
+            match fault::named("audit:write").map_or_else(|| self.file.write(bytes), Err) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other.map_err(|e| fail("write", &self.path, e))?,
             }
@@ -205,7 +207,8 @@ impl Medium for FileStore {
     }
 
     fn sync(&mut self) -> Result<(), AuditError> {
-        self.file.sync_data().map_err(|e| fail("fdatasync", &self.path, e))
+        let done = fault::named("audit:fdatasync").map_or_else(|| self.file.sync_data(), Err);
+        done.map_err(|e| fail("fdatasync", &self.path, e))
     }
 
     fn reopen(&mut self) -> Result<(), AuditError> {

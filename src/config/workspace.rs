@@ -88,7 +88,15 @@ impl Workspace {
     /// Opens the root at `path`, every link followed once and for all.
     pub fn open(path: &Path, write: bool) -> Result<Self, std::io::Error> {
         let path = std::fs::canonicalize(path)?;
-        let root = open_directory(AT_FDCWD, &path, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
+        let root =
+            open_directory(AT_FDCWD, &path, ResolveFlag::RESOLVE_NO_SYMLINKS).map_err(|errno| match errno {
+                // The launcher asks for the rest of what is needed; this call comes before it.
+                Errno::ENOSYS => std::io::Error::other(
+                    "this kernel has no openat2(2): Linux 5.6 or newer has it (the answer was ENOSYS; a filter \
+                     around this process may hide it)",
+                ),
+                other => other.into(),
+            })?;
         Ok(Self { path, write, repository_write: false, root: Arc::new(root) })
     }
 

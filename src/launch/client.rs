@@ -14,8 +14,10 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
+use super::step::{step, unmet};
 use super::wire::{self, Ended, Facts, Failure, FromLauncher, FromStub, RunRequest, Setup, ToLauncher};
 use super::{ARGV0, LaunchError};
+use crate::fault;
 use crate::policy::{Authorized, Target};
 use crate::sandbox::profile::Profile;
 use crate::sys;
@@ -75,26 +77,28 @@ impl Launcher {
     /// # Errors
     /// The step that failed in the launcher, or that it could not be started.
     pub(super) fn start(setup: &Setup) -> Result<Self, LaunchError> {
-        let io_error =
-            |step| move |e: io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string());
-        let (ours, theirs) = sys::socketpair().map_err(io_error("socketpair"))?;
-        let process = Command::new("/proc/self/exe")
+        let (ours, theirs) = step!("socketpair", sys::socketpair())?;
+        let mut command = Command::new("/proc/self/exe");
+        command
             .arg0(ARGV0)
             .env_clear()
+            .envs(fault::variable())
             .current_dir("/")
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .map_err(io_error("launcher"))?;
+            .stderr(Stdio::inherit());
+        let process = step!("launcher", command.spawn())?;
+        drop(command); // and with it the launcher's end of the pair
+        // From here on it is reaped whatever happens.
+        let control = Control { socket: ours, process, known: HashMap::new() };
+        let socket = control.socket.as_fd();
         let gone = || LaunchError::new("launcher", 0, "the launcher process ended while it was set up");
-        wire::send(ours.as_fd(), setup, &[], &[]).map_err(io_error("launcher"))?;
-        let packet =
-            wire::recv::<FromLauncher>(ours.as_fd()).map_err(io_error("launcher"))?.ok_or_else(gone)?;
+        step!("launcher", wire::send(socket, setup, &[], &[]))?;
+        let packet = step!("launcher", wire::recv::<FromLauncher>(socket))?.ok_or_else(gone)?;
         match packet.header {
             FromLauncher::Ready(facts) => Ok(Self {
                 inner: Arc::new(Inner {
-                    control: Mutex::new(Control { socket: ours, process, known: HashMap::new() }),
+                    control: Mutex::new(control),
                     warm: Mutex::new(HashMap::new()),
                     facts,
                 }),
@@ -102,6 +106,14 @@ impl Launcher {
             FromLauncher::Failed(failure) => Err(failure.into()),
             FromLauncher::Stub => Err(gone()),
         }
+    }
+
+    /// Notes why the launcher has no mounts of its own.
+    pub(super) fn without_mounts(mut self, why: &LaunchError) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.facts.no_mount_namespace = Some(why.message.clone());
+        }
+        self
     }
 
     /// What is in force for every run.
@@ -125,15 +137,14 @@ impl Launcher {
             return Err(LaunchError::new("resolve", libc::ENOENT, "no such file or directory"));
         };
         let stub = self.take(prepared).await?;
-        let io_error = |e: io::Error| LaunchError::new("stub", e.raw_os_error().unwrap_or(0), &e.to_string());
-        let cwd = nix::sys::stat::fstat(plan.cwd().fd()).map_err(|e| io_error(e.into()))?;
+        let cwd = step!("chdir", nix::sys::stat::fstat(plan.cwd().fd()))?;
         let relative = plan.cwd().path().strip_prefix(&prepared.profile.workspace);
+        let outside = |_| unmet(libc::EXDEV, "outside of the workspace");
+        let relative = step!("chdir", relative.map_err(outside))?;
         let request = RunRequest {
             program: program.real.clone(),
             pin: (program.dev, program.ino),
-            cwd: relative
-                .map_err(|_| LaunchError::new("chdir", libc::EXDEV, "outside of the workspace"))?
-                .to_owned(),
+            cwd: relative.to_owned(),
             cwd_pin: (cwd.st_dev, cwd.st_ino),
             argc: plan.argv().len(),
             timeout_ms: u64::try_from(plan.timeout().as_millis()).unwrap_or(u64::MAX),
@@ -141,7 +152,7 @@ impl Launcher {
         };
         let blob = wire::join(&[plan.argv(), plan.env()]);
         let fds = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
-        wire::send(stub.get_ref().as_fd(), &request, &blob, &fds).map_err(io_error)?;
+        step!("stub", wire::send(stub.get_ref().as_fd(), &request, &blob, &fds))?;
         drop(stdio);
         match receive(&stub).await? {
             FromStub::Started { pid } => Ok(Running { socket: stub, pid, _refill: self.refill(prepared) }),
@@ -192,7 +203,7 @@ impl Launcher {
 
 /// Waits until the stub behind `socket` has confined itself.
 async fn confined(socket: OwnedFd) -> Result<AsyncFd<OwnedFd>, LaunchError> {
-    let stub = sys::watch(socket).map_err(|e| LaunchError::new("stub", 0, &e.to_string()))?;
+    let stub = step!("stub", sys::watch(socket))?;
     match receive(&stub).await? {
         FromStub::Ready => Ok(stub),
         FromStub::Failed(failure) => Err(failure.into()),
@@ -236,9 +247,9 @@ impl Inner {
     /// Asks the launcher for a stub; its socket is non-blocking.
     fn fork(&self, prepared: &Prepared) -> Result<OwnedFd, LaunchError> {
         let gone = || LaunchError::new("launcher", 0, "the launcher process is gone: restart the server");
-        let io_error = |e: io::Error| match e.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => gone(),
-            _ => LaunchError::new("launcher", e.raw_os_error().unwrap_or(0), &e.to_string()),
+        let or_gone = |failed: Failure| match failed.errno {
+            libc::EPIPE | libc::ECONNRESET => gone(),
+            _ => failed.into(),
         };
         let mut control = lock(&self.control)?;
         let forget = control.known.len() >= KNOWN;
@@ -251,10 +262,15 @@ impl Inner {
             None => (next, Some(Box::new(Profile::clone(&prepared.profile)))),
         };
         let fresh = profile.is_some();
-        wire::send(control.socket.as_fd(), &ToLauncher::Stub { id, profile, forget }, &[], &[])
-            .map_err(io_error)?;
-        let answer = wire::recv::<FromLauncher>(control.socket.as_fd()).map_err(io_error)?;
-        let packet = answer.ok_or_else(gone)?;
+        let ask = ToLauncher::Stub { id, profile, forget };
+        step!("launcher", wire::send(control.socket.as_fd(), &ask, &[], &[])).map_err(or_gone)?;
+        let answer = step!("launcher", wire::recv::<FromLauncher>(control.socket.as_fd()));
+        if answer.is_err() {
+            // The answer may still come, and would be taken for that of the next request: a supervisor
+            // that is confined for another command. From here on the launcher is gone.
+            control.hang_up();
+        }
+        let packet = answer.map_err(or_gone)?.ok_or_else(gone)?;
         if fresh && !matches!(packet.header, FromLauncher::Failed(_)) {
             control.known.insert(prepared.digest.clone(), id);
         }
@@ -262,7 +278,7 @@ impl Inner {
             FromLauncher::Stub => {
                 let socket = packet.fds.into_iter().next().ok_or_else(gone)?;
                 let flags = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
-                nix::fcntl::fcntl(&socket, flags).map_err(|e| io_error(e.into()))?;
+                step!("launcher", nix::fcntl::fcntl(&socket, flags))?;
                 Ok(socket)
             }
             FromLauncher::Failed(failure) => Err(failure.into()),
@@ -271,11 +287,18 @@ impl Inner {
     }
 }
 
-impl Drop for Control {
-    fn drop(&mut self) {
-        // The closed socket ends the launcher; it only needs reaping. Its stubs end with their sockets.
+impl Control {
+    /// Ends the launcher; its stubs end with their sockets.
+    fn hang_up(&self) {
         let _: nix::Result<()> =
             nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // It only needs reaping then.
+        self.hang_up();
         drop(self.process.wait());
     }
 }

@@ -8,14 +8,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use caps::CapSet;
+use nix::errno::Errno;
 use nix::mount::MsFlags;
 use nix::sched::CloneFlags;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{Gid, Uid};
 
 use super::aliases::{self, Alias};
-use super::wire::{Facts, Failure, Setup, failure, io, nx};
+use super::step::{step, that, unmet};
+use super::wire::{Facts, Failure, Setup};
 use crate::sandbox::host::{MountFlags, mounts};
+use crate::sandbox::needs;
 use crate::sandbox::profile::QUEUES;
 use crate::sys;
 
@@ -34,15 +37,11 @@ const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
 const SCRATCH_INODES: u64 = 16_384;
 
 /// Runs all steps and reports what is in force.
-pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
-    let abi = sys::landlock_abi().map_err(io("landlock"))?;
+pub(super) fn confine(setup: &Setup, landlock_abi: u32) -> Result<Facts, Failure> {
     let (uid, gid) = setup.user.unwrap_or((Uid::effective().as_raw(), Gid::effective().as_raw()));
     let scratch = if setup.isolate { isolate(setup, uid, gid)? } else { fallback_scratch() };
-    let noexec = statvfs(&setup.workspace)
-        .map_err(nx("statvfs of the workspace"))?
-        .flags()
-        .contains(FsFlags::ST_NOEXEC);
-    let mount = |path: &Path| MountFlags::at(path).map_err(io("mount flags"));
+    let mounted = step!("statvfs of the workspace", statvfs(&setup.workspace))?;
+    let mount = |path: &Path| step!("mount flags", MountFlags::at(path));
     let workspace_mount = mount(&setup.workspace)?;
     let scratch_slots = if setup.isolate && scratch.is_some() { setup.scratch_slots } else { 0 };
     let scratch_mount = match &scratch {
@@ -55,15 +54,14 @@ pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
     let mounts = mounts::SHOWN.iter().filter_map(shown).collect();
     become_user(setup.user)?;
     let caps = drop_capabilities()?;
-    nix::sys::prctl::set_no_new_privs().map_err(nx("no_new_privs"))?;
-    let no_new_privs = nix::sys::prctl::get_no_new_privs().map_err(nx("no_new_privs"))?;
-    if !no_new_privs {
-        return Err(failure("no_new_privs", &"it did not take effect", 0));
-    }
+    step!("no_new_privs", nix::sys::prctl::set_no_new_privs())?;
+    let no_new_privs = step!("no_new_privs", nix::sys::prctl::get_no_new_privs())?;
+    step!("no_new_privs", that(no_new_privs, 0, "it did not take effect"))?;
     Ok(Facts {
-        landlock_abi: abi,
+        landlock_abi,
         mount_namespace: setup.isolate,
-        workspace_noexec: noexec,
+        no_mount_namespace: None,
+        workspace_noexec: mounted.flags().contains(FsFlags::ST_NOEXEC),
         scratch_slots,
         workspace_mount,
         scratch_mount,
@@ -73,7 +71,7 @@ pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
         gid,
         caps,
         no_new_privs,
-        hard_limits: crate::sandbox::rlimits::hard().map_err(nx("getrlimit"))?,
+        hard_limits: step!("getrlimit", crate::sandbox::rlimits::hard())?,
     })
 }
 
@@ -83,55 +81,61 @@ pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
 fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure> {
     let wanted =
         if setup.ipc { CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC } else { CloneFlags::CLONE_NEWNS };
-    if nix::sched::unshare(wanted).is_err() {
+    if step!("unshare", nix::sched::unshare(wanted)).is_err() {
         let (outer_uid, outer_gid) = (Uid::effective(), Gid::effective());
-        nix::sched::unshare(CloneFlags::CLONE_NEWUSER | wanted).map_err(nx("unshare"))?;
-        let write = |file: &str, text: String| std::fs::write(file, text).map_err(io("user namespace map"));
+        let own = nix::sched::unshare(CloneFlags::CLONE_NEWUSER | wanted);
+        let refused = |e: Errno| {
+            unmet(e as i32, format!("{e}: no user namespace (Linux 3.8 or newer has it, where allowed)"))
+        };
+        step!("unshare", own.map_err(refused))?;
+        let write = |file: &str, text: String| step!("user namespace map", std::fs::write(file, text));
         write("/proc/self/setgroups", "deny".to_owned())?;
         write("/proc/self/uid_map", format!("{outer_uid} {outer_uid} 1"))?;
         write("/proc/self/gid_map", format!("{outer_gid} {outer_gid} 1"))?;
     }
+    // Here, where they are allowed: elsewhere the kernel answers EPERM before it looks.
+    step!("kernel", needs::mounts())?;
     let none: Option<&str> = None;
-    nix::mount::mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)
-        .map_err(nx("mount propagation"))?;
+    let (slave, private) = (MsFlags::MS_REC | MsFlags::MS_SLAVE, MsFlags::MS_REC | MsFlags::MS_PRIVATE);
+    step!("mount propagation", nix::mount::mount(none, "/", none, slave, none))?;
     let ws = &setup.workspace;
     let path = c_path(ws)?;
-    let tree = sys::clone_tree(&path).map_err(io("workspace mount"))?;
+    let tree = step!("workspace mount", sys::clone_tree(&path))?;
     // Everything but the workspace and scratch is read-only, metadata included: a descriptor that was
     // opened for reading is enough for fchmod(2), and no Landlock right stands for it. Device files
     // take data all the same.
-    match sys::mount_attrs(c"/", RDONLY | NOSUID) {
+    match step!("read-only mounts", sys::mount_attrs(c"/", RDONLY | NOSUID)) {
         // In a chroot the root is no mount; the ordinary permissions are left.
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
-        other => other.map_err(io("read-only mounts"))?,
+        Err(failed) if failed.errno == libc::EINVAL => {}
+        other => other?,
     }
-    sys::attach_tree(&tree, &path).map_err(io("workspace mount"))?;
+    step!("workspace mount", sys::attach_tree(&tree, &path))?;
     // What the host mounts into the workspace later would come without the attributes: it stays out.
-    nix::mount::mount(none, ws, none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
-        .map_err(nx("workspace mount"))?;
+    step!("workspace mount", nix::mount::mount(none, ws, none, private, none))?;
     let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
-    sys::mount_attrs(&path, attrs).map_err(io("workspace mount"))?;
+    step!("workspace mount", sys::mount_attrs(&path, attrs))?;
     if setup.write {
         protect_repository(ws, setup.repository_write)?;
     }
-    for alias in aliases::of(ws).map_err(io("mounts"))? {
-        let step =
-            |e: &dyn std::fmt::Display| failure("mounts", &format!("{}: {e}", aliases::shown(&alias)), 0);
-        match &alias {
+    for alias in step!("mounts", aliases::of(ws))? {
+        let done = match &alias {
             Alias::Whole(place) => {
-                nix::mount::mount(Some(ws), place, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
-                    .map_err(|e| step(&e))?;
+                let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
+                nix::mount::mount(Some(ws), place, none, bind, none).map_err(std::io::Error::from)
             }
-            Alias::Part(place) => sys::mount_attrs(&c_path(place)?, attrs | RDONLY).map_err(|e| step(&e))?,
-        }
+            Alias::Part(place) => sys::mount_attrs(&c_path(place)?, attrs | RDONLY),
+        };
+        let shown = |e: std::io::Error| {
+            unmet(e.raw_os_error().unwrap_or(0), format!("{}: {e}", aliases::shown(&alias)))
+        };
+        step!("mounts", done.map_err(shown))?;
     }
     own_devices(setup)?;
     let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
     let Some(place) = SCRATCH_MOUNTS.iter().find(free) else { return Ok(None) };
     let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     let tmpfs = |at: &Path, options: &str| {
-        nix::mount::mount(Some("scratch"), at, Some("tmpfs"), flags, Some(options))
-            .map_err(nx("scratch mount"))
+        step!("scratch mount", nix::mount::mount(Some("scratch"), at, Some("tmpfs"), flags, Some(options)))
     };
     let place = PathBuf::from(place);
     tmpfs(&place, "size=64k,mode=0711")?;
@@ -139,7 +143,7 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
     let options =
         format!("size={},nr_inodes={SCRATCH_INODES},mode=0700,uid={uid},gid={gid}", setup.scratch_bytes);
     for slot in (0..setup.scratch_slots).map(|number| slot(&place, number)) {
-        std::fs::create_dir(&slot).map_err(io("scratch mount"))?;
+        step!("scratch mount", std::fs::create_dir(&slot))?;
         tmpfs(&slot, &options)?;
     }
     Ok(Some(place))
@@ -149,13 +153,13 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
 fn own_devices(setup: &Setup) -> Result<(), Failure> {
     let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID;
     if setup.terminals {
-        nix::mount::mount(Some("devpts"), "/dev/pts", Some("devpts"), flags, Some("ptmxmode=0666,mode=0600"))
-            .map_err(nx("devpts mount"))?;
+        let (own, options) = (Some("devpts"), Some("ptmxmode=0666,mode=0600"));
+        step!("devpts mount", nix::mount::mount(own, "/dev/pts", own, flags, options))?;
     }
     if setup.ipc && Path::new(QUEUES).is_dir() {
         let none: Option<&str> = None;
         let flags = flags | MsFlags::MS_NODEV;
-        nix::mount::mount(Some("mqueue"), QUEUES, Some("mqueue"), flags, none).map_err(nx("mqueue mount"))?;
+        step!("mqueue mount", nix::mount::mount(Some("mqueue"), QUEUES, Some("mqueue"), flags, none))?;
     }
     Ok(())
 }
@@ -166,7 +170,7 @@ pub(super) fn slot(place: &Path, number: u32) -> PathBuf {
 }
 
 fn c_path(path: &Path) -> Result<CString, Failure> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|e| failure("mount", &e, libc::EINVAL))
+    step!("mount", CString::new(path.as_os_str().as_bytes()))
 }
 
 /// In a writable workspace the repository at its root stays read-only unless the policy says otherwise,
@@ -181,9 +185,10 @@ fn protect_repository(workspace: &Path, write: bool) -> Result<(), Failure> {
         if !path.symlink_metadata().is_ok_and(|meta| meta.is_dir() || meta.is_file()) {
             continue;
         }
-        nix::mount::mount(Some(&path), &path, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
-            .map_err(nx("repository mount"))?;
-        sys::mount_attrs(&c_path(&path)?, attrs).map_err(io("repository mount"))?;
+        let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
+        step!("repository mount", nix::mount::mount(Some(&path), &path, none, bind, none))?;
+        let c_path = c_path(&path)?;
+        step!("repository mount", sys::mount_attrs(&c_path, attrs))?;
     }
     Ok(())
 }
@@ -202,24 +207,24 @@ fn become_user(user: Option<(u32, u32)>) -> Result<(), Failure> {
     // The bounding set needs CAP_SETPCAP, which the change of user takes away.
     clear_bounding()?;
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    nix::unistd::setgroups(&[]).map_err(nx("setgroups"))?;
-    nix::unistd::setresgid(gid, gid, gid).map_err(nx("setresgid"))?;
-    nix::unistd::setresuid(uid, uid, uid).map_err(nx("setresuid"))?;
-    let now = nix::unistd::getresuid().map_err(nx("getresuid"))?;
-    if [now.real, now.effective, now.saved] != [uid; 3] {
-        return Err(failure("setresuid", &"the user id did not change", 0));
-    }
-    Ok(())
+    step!("setgroups", nix::unistd::setgroups(&[]))?;
+    step!("setresgid", nix::unistd::setresgid(gid, gid, gid))?;
+    step!("setresuid", nix::unistd::setresuid(uid, uid, uid))?;
+    let now = step!("getresuid", nix::unistd::getresuid())?;
+    let changed = [now.real, now.effective, now.saved] == [uid; 3];
+    step!("setresuid", that(changed, 0, "the user id did not change"))
 }
 
 /// EPERM is fine only where nothing is left to drop (a container without CAP_SETPCAP).
 fn clear_bounding() -> Result<(), Failure> {
     for cap in caps::runtime::thread_all_supported() {
-        if let Err(e) = caps::drop(None, CapSet::Bounding, cap)
-            && caps::has_cap(None, CapSet::Bounding, cap).unwrap_or(true)
-        {
-            return Err(failure("capability bounding set", &format!("{cap}: {e}"), libc::EPERM));
-        }
+        let done = match caps::drop(None, CapSet::Bounding, cap) {
+            Err(e) if caps::has_cap(None, CapSet::Bounding, cap).unwrap_or(true) => {
+                Err(unmet(libc::EPERM, format!("{cap}: {e}")))
+            }
+            _ => Ok(()),
+        };
+        step!("capability bounding set", done)?;
     }
     Ok(())
 }
@@ -227,18 +232,15 @@ fn clear_bounding() -> Result<(), Failure> {
 /// Empties every capability set and reads them back; returns the effective set.
 fn drop_capabilities() -> Result<u64, Failure> {
     clear_bounding()?;
-    let fail = |e: caps::errors::CapsError| failure("capabilities", &e, libc::EPERM);
-    caps::clear(None, CapSet::Ambient).map_err(fail)?;
-    caps::clear(None, CapSet::Inheritable).map_err(fail)?;
-    caps::clear(None, CapSet::Effective).map_err(fail)?;
-    caps::clear(None, CapSet::Permitted).map_err(fail)?;
+    for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+        step!("capabilities", caps::clear(None, set))?;
+    }
     let mut effective = 0u64;
     for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Permitted, CapSet::Effective, CapSet::Bounding]
     {
-        let left = caps::read(None, set).map_err(fail)?;
-        if !left.is_empty() {
-            return Err(failure("capabilities", &format!("{set:?} set is not empty: {left:?}"), libc::EPERM));
-        }
+        let left = step!("capabilities", caps::read(None, set))?;
+        let text = format!("{set:?} set is not empty: {left:?}");
+        step!("capabilities", that(left.is_empty(), libc::EPERM, text))?;
         effective |= left.iter().map(caps::Capability::bitmask).sum::<u64>();
     }
     Ok(effective)

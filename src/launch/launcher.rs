@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
+use nix::fcntl::{OFlag, open};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -18,9 +18,11 @@ use nix::unistd::Pid;
 
 use super::confine::{confine, slot};
 use super::scratch::Scratch;
+use super::step::{step, unmet};
 use super::stub::Stub;
-use super::wire::{self, Facts, Failure, FromLauncher, Setup, ToLauncher, failure, io, nx};
+use super::wire::{self, Facts, Failure, FromLauncher, FromStub, Setup, ToLauncher};
 use crate::sandbox::filter::{self, Answer, Insn};
+use crate::sandbox::needs;
 use crate::sandbox::profile::Profile;
 use crate::sandbox::syscalls;
 use crate::sys;
@@ -36,21 +38,25 @@ pub(super) fn serve() {
         eprintln!("cofferdam launcher: {info}");
         std::process::abort();
     }));
-    let (control, signals) = match prepare() {
+    let stdin = std::io::stdin();
+    let (control, landlock_abi) = match enter() {
         Ok(ready) => ready,
-        Err(e) => return eprintln!("cofferdam launcher: {}", e.message),
+        Err(failed) => return refuse(stdin.as_fd(), failed),
+    };
+    let signals = match prepare() {
+        Ok(signals) => signals,
+        Err(failed) => return refuse(control.as_fd(), failed),
     };
     let answer = |message: &FromLauncher| wire::send(control.as_fd(), message, &[], &[]);
     let Ok(Some(packet)) = wire::recv::<Setup>(control.as_fd()) else { return };
     let setup = packet.header;
-    let ready = confine(&setup).and_then(|facts| {
-        nix::sys::prctl::set_dumpable(false).map_err(nx("dumpable"))?;
+    let ready = confine(&setup, landlock_abi).and_then(|facts| {
+        step!("dumpable", nix::sys::prctl::set_dumpable(false))?;
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let root = open(&setup.workspace, flags, Mode::empty()).map_err(nx("workspace"))?;
+        let root = step!("workspace", open(&setup.workspace, flags, Mode::empty()))?;
         let mut mark = [0u8; 4];
-        File::open("/dev/urandom")
-            .and_then(|mut file| file.read_exact(&mut mark))
-            .map_err(io("/dev/urandom"))?;
+        let random = |mut file: File| file.read_exact(&mut mark);
+        step!("/dev/urandom", File::open("/dev/urandom").and_then(random))?;
         Ok((facts, root, u32::from_le_bytes(mark)))
     });
     match ready {
@@ -73,27 +79,37 @@ pub(super) fn serve() {
     }
 }
 
-/// Leaves everything behind that came with the process: descriptors, signals, session, core dumps.
-fn prepare() -> Result<(OwnedFd, SignalFd), Failure> {
-    sys::close_from(3, false).map_err(io("close_range"))?;
-    sys::reset_signals().map_err(io("signals"))?;
-    nix::unistd::setsid().map_err(nx("setsid"))?;
-    nix::sys::prctl::set_child_subreaper(true).map_err(nx("child_subreaper"))?;
-    nix::unistd::chdir("/").map_err(nx("chdir"))?;
-    nix::sys::stat::umask(Mode::S_IRWXG | Mode::S_IRWXO);
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(nx("setrlimit"))?;
+/// Tells the server why there is no launcher; its first message is taken first, or it would not read on.
+fn refuse(control: BorrowedFd<'_>, failed: Failure) {
+    eprintln!("cofferdam launcher: {}", failed.message);
+    drop(wire::recv::<Setup>(control));
+    drop(wire::send(control, &FromLauncher::Failed(failed), &[], &[]));
+}
+
+/// Asks the kernel for what is needed, closes all descriptors but the standard ones, and gives the control
+/// socket one of its own.
+fn enter() -> Result<(OwnedFd, u32), Failure> {
+    let landlock_abi = step!("kernel", needs::always())?;
+    step!("close_range", sys::close_from(3, false))?;
     let stdin = std::io::stdin();
-    let control = stdin.as_fd().try_clone_to_owned().map_err(io("control socket"))?;
-    fcntl(&control, FcntlArg::F_GETFD).map_err(nx("control socket"))?;
-    let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty()).map_err(nx("/dev/null"))?;
-    nix::unistd::dup2_stdin(&null).map_err(nx("/dev/null"))?;
-    nix::unistd::dup2_stdout(&null).map_err(nx("/dev/null"))?;
+    Ok((step!("control socket", stdin.as_fd().try_clone_to_owned())?, landlock_abi))
+}
+
+/// Leaves the rest behind that came with the process: standard streams, signals, session, core dumps.
+fn prepare() -> Result<SignalFd, Failure> {
+    step!("signals", sys::reset_signals())?;
+    step!("setsid", nix::unistd::setsid())?;
+    step!("child_subreaper", nix::sys::prctl::set_child_subreaper(true))?;
+    step!("chdir", nix::unistd::chdir("/"))?;
+    nix::sys::stat::umask(Mode::S_IRWXG | Mode::S_IRWXO);
+    step!("setrlimit", setrlimit(Resource::RLIMIT_CORE, 0, 0))?;
+    let null = step!("/dev/null", open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty()))?;
+    step!("/dev/null", nix::unistd::dup2_stdin(&null))?;
+    step!("/dev/null", nix::unistd::dup2_stdout(&null))?;
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
-    mask.thread_block().map_err(nx("signal_mask"))?;
-    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-        .map_err(nx("signalfd"))?;
-    Ok((control, signals))
+    step!("signal_mask", mask.thread_block())?;
+    step!("signalfd", SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
 }
 
 struct Launcher {
@@ -165,17 +181,29 @@ impl Launcher {
     fn stub(&mut self, id: u32, profile: Option<Box<Profile>>) -> Result<Option<OwnedFd>, Failure> {
         if let Some(profile) = profile {
             let answer = Answer::Supervisor(self.mark);
-            let filter = filter::compile(&syscalls::table(profile.switches()), answer);
-            let filter = filter.map_err(|e| failure("seccomp", &e, 0))?;
+            let table = syscalls::table(profile.switches());
+            let filter = step!("seccomp", filter::compile(&table, answer))?;
             self.profiles.insert(id, (*profile, filter));
         }
+        let (server, own) = step!("socketpair", sys::socketpair())?;
         let scratch = self.scratch()?;
-        let Some((profile, filter)) = self.profiles.get(&id) else {
-            return Err(failure("profile", &format!("unknown profile {id}"), 0));
+        let known = self.profiles.get(&id).ok_or_else(|| unmet(0, format!("unknown profile {id}")));
+        let forked = step!("profile", known).and_then(|known| {
+            // SAFETY: the launcher has one thread.
+            Ok((known, step!("fork", unsafe { sys::fork() })?))
+        });
+        let ((profile, filter), pid) = match forked {
+            Ok(forked) => forked,
+            Err(failed) => {
+                // Empty still, and no stub will ever remove it.
+                if let Some(Err(e)) = scratch.as_ref().map(|scratch| scratch.remove(None)) {
+                    eprintln!("cofferdam launcher: removing the scratch directory of no run: {e}");
+                    self.lost.extend(scratch.as_ref().and_then(Scratch::base).map(Path::to_path_buf));
+                }
+                return Err(failed);
+            }
         };
-        let (server, own) = sys::socketpair().map_err(io("socketpair"))?;
-        // SAFETY: the launcher has one thread.
-        match unsafe { sys::fork() }.map_err(io("fork"))? {
+        match pid {
             Some(pid) => {
                 self.children.insert(pid.as_raw(), Child { scratch, cleaner: false });
                 Ok(Some(server))
@@ -183,7 +211,14 @@ impl Launcher {
             None => {
                 drop(server);
                 // The control socket must not live on in a stub: the server would miss the launcher's end.
-                drop(std::mem::replace(&mut self.control, own.try_clone().map_err(io("stub"))?));
+                match step!("stub", own.try_clone()) {
+                    Ok(other) => drop(std::mem::replace(&mut self.control, other)),
+                    Err(failed) => {
+                        // This is a stub, whatever happens: to go on as a second launcher is not for it.
+                        drop(wire::send(own.as_fd(), &FromStub::Failed(failed), &[], &[]));
+                        return Ok(None);
+                    }
+                }
                 Stub {
                     socket: own,
                     profile,
@@ -201,7 +236,7 @@ impl Launcher {
     /// A scratch directory on a file system that no other stub has, where there are such.
     fn scratch(&mut self) -> Result<Option<Scratch>, Failure> {
         let Some(place) = self.facts.scratch.clone() else { return Ok(None) };
-        let create = |base: &Path| Scratch::create(base).map(Some).map_err(io("scratch"));
+        let create = |base: &Path| step!("scratch", Scratch::create(base).map(Some));
         if self.facts.scratch_slots == 0 {
             return create(&place);
         }
@@ -217,7 +252,8 @@ impl Launcher {
             std::thread::sleep(SLOT_WAIT);
             self.reap();
         }
-        Err(failure("scratch", &"every scratch file system is in use: too many runs at once", libc::EAGAIN))
+        let full = "every scratch file system is in use: too many runs at once";
+        step!("scratch", Err(unmet(libc::EAGAIN, full)))
     }
 
     /// Reaps ended stubs and whatever a dead one left behind.

@@ -17,6 +17,7 @@ mod launcher;
 mod listen;
 pub mod requirements;
 mod scratch;
+mod step;
 mod stub;
 mod tree;
 mod wire;
@@ -100,15 +101,23 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
             return Err(LaunchError::new("kernel switches", first.errno, &text));
         }
         // Namespaces are refused in many containers; a second launcher does without.
-        let again = Launcher::start(&wire::Setup { isolate: false, ..setup.clone() })?;
-        tracing::info!("no mount namespace for commands ({first}); relying on the mounts of the host");
-        Ok::<_, LaunchError>(again)
+        let again = Launcher::start(&wire::Setup { isolate: false, ..setup.clone() });
+        // Why it was tried is as much of a reason as why it failed.
+        let again = again.map_err(|second| match second.message == first.message {
+            true => second,
+            false => {
+                let message = format!("{} (no mounts of its own: {first})", second.message);
+                LaunchError { message, ..second }
+            }
+        })?;
+        Ok::<_, LaunchError>(again.without_mounts(&first))
     })?;
     if !launcher.facts().workspace_noexec {
         let text = format!(
             "files of the workspace {} can be executed through the loader: mount it noexec, or allow \
-             unprivileged user namespaces for this process",
-            workspace.path.display()
+             unprivileged user namespaces for this process (no mounts of its own: {})",
+            workspace.path.display(),
+            launcher.facts().no_mount_namespace.as_deref().unwrap_or("they did not take effect")
         );
         return Err(LaunchError::new("workspace_noexec", 0, &text));
     }

@@ -21,8 +21,9 @@ use nix::unistd::Pid;
 
 use super::listen::Listener;
 use super::scratch::Scratch;
+use super::step::{named, step, that, unmet};
 use super::tree;
-use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest, failure, io, nx};
+use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest};
 use crate::config::Switch;
 use crate::sandbox::filter::Insn;
 use crate::sandbox::landlock;
@@ -97,25 +98,24 @@ impl Stub<'_> {
     }
 
     fn confine(&self) -> Result<(OwnedFd, SignalFd, Listener), Failure> {
-        nix::unistd::setsid().map_err(nx("setsid"))?;
-        nix::sys::prctl::set_child_subreaper(true).map_err(nx("child_subreaper"))?;
+        step!("setsid", nix::unistd::setsid())?;
+        step!("child_subreaper", nix::sys::prctl::set_child_subreaper(true))?;
         // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
         // holds that back. The command starts with an empty mask.
-        SigSet::all().thread_block().map_err(nx("signal_mask"))?;
+        step!("signal_mask", SigSet::all().thread_block())?;
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
-        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-            .map_err(nx("signalfd"))?;
-        let rules = |e: landlock::RulesetError| failure("landlock", &e, 0);
-        let command = landlock::command(self.profile, self.root.as_fd(), self.scratch.map(Scratch::path))
-            .map_err(rules)?;
-        let scopes = landlock::scopes().map_err(rules)?;
-        sys::landlock_restrict_self(&scopes).map_err(io("landlock"))?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let signals = step!("signalfd", SignalFd::with_flags(&mask, flags))?;
+        let scratch = self.scratch.map(Scratch::path);
+        let command = step!("landlock", landlock::command(self.profile, self.root.as_fd(), scratch))?;
+        let scopes = step!("landlock", landlock::scopes())?;
+        step!("landlock", sys::landlock_restrict_self(&scopes))?;
         if !self.profile.has(Switch::Jit) {
-            sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
+            step!("memory_deny_write_execute", sys::restrict_memory_execution())?;
         }
         let loaders = self.loaders();
-        let listener = sys::seccomp_install(self.filter).map_err(io("seccomp"))?;
+        let listener = step!("seccomp", sys::seccomp_install(self.filter))?;
         Ok((command, signals, Listener::new(listener, loaders)))
     }
 
@@ -128,22 +128,21 @@ impl Stub<'_> {
         socket: BorrowedFd<'_>,
     ) -> Result<Ended, Failure> {
         let Packet { header: request, blob, fds } = packet;
-        let stdio: [OwnedFd; 3] =
-            fds.try_into().map_err(|_| failure("stdio", &"three descriptors expected", 0))?;
+        let three = fds.try_into().map_err(|_| unmet(0, "three descriptors expected"));
+        let stdio: [OwnedFd; 3] = step!("stdio", three)?;
         let cwd = self.open_cwd(&request)?;
         pinned(&request.program, request.pin)?;
-        let mut strings = wire::split(&blob).map_err(io("argv"))?;
+        let mut strings = step!("argv", wire::split(&blob))?;
         let mut env = strings.split_off(request.argc.min(strings.len()));
         self.scratch_environment(&mut env);
-        let program =
-            CString::new(request.program.as_os_str().as_bytes()).map_err(|e| failure("execve", &e, 0))?;
+        let program = step!("execve", CString::new(request.program.as_os_str().as_bytes()))?;
         let limits: Vec<Limit> = request
             .limits
             .iter()
             .map(|(resource, value)| Limit { resource: *resource, value: *value })
             .collect();
         let started = Instant::now();
-        let pid = sys::spawn(&ChildPlan {
+        let plan = ChildPlan {
             program: &program,
             argv: &strings,
             env: &env,
@@ -152,8 +151,9 @@ impl Stub<'_> {
             limits: &limits,
             ruleset: ruleset.as_raw_fd(),
             mark: self.mark.into(),
-        })
-        .map_err(|e| failure(e.step.as_str(), &Errno::from_raw(e.errno).desc(), e.errno))?;
+        };
+        let pid = sys::spawn(&plan)
+            .map_err(|e| named(e.step.as_str(), &unmet(e.errno, Errno::from_raw(e.errno).desc())))?;
         drop(stdio); // or the server would never read an end of file
         // A server that is gone is noticed by the poll below.
         drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
@@ -167,11 +167,10 @@ impl Stub<'_> {
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        let cwd = openat2(self.root, path, how).map_err(nx("chdir"))?;
-        let stat = nix::sys::stat::fstat(&cwd).map_err(nx("chdir"))?;
-        if (stat.st_dev, stat.st_ino) != request.cwd_pin {
-            return Err(failure("chdir", &"the directory was replaced after it was judged", libc::ESTALE));
-        }
+        let cwd = step!("chdir", openat2(self.root, path, how))?;
+        let stat = step!("chdir", nix::sys::stat::fstat(&cwd))?;
+        let same = (stat.st_dev, stat.st_ino) == request.cwd_pin;
+        step!("chdir", that(same, libc::ESTALE, "the directory was replaced after it was judged"))?;
         Ok(cwd)
     }
 
@@ -190,12 +189,9 @@ impl Stub<'_> {
 
 /// The program file must still be the one that was resolved when the policy loaded.
 fn pinned(program: &Path, pin: (u64, u64)) -> Result<(), Failure> {
-    let now = std::fs::metadata(program).map_err(io("execve"))?;
-    if (now.dev(), now.ino()) == pin {
-        return Ok(());
-    }
+    let now = step!("execve", std::fs::metadata(program))?;
     let text = format!("{} was replaced after the policy was loaded: reload the policy", program.display());
-    Err(failure("pin", &text, libc::ESTALE))
+    step!("pin", that((now.dev(), now.ino()) == pin, libc::ESTALE, text))
 }
 
 /// Waits for the end, whoever brings it, and leaves no descendant.

@@ -49,6 +49,8 @@ pub struct Facts {
     pub landlock_abi: u32,
     /// The launcher has a mount namespace of its own.
     pub mount_namespace: bool,
+    /// Why it has none.
+    pub no_mount_namespace: Option<String>,
     /// Files of the workspace cannot be executed or mapped executable.
     pub workspace_noexec: bool,
     /// Directory below which each run gets its scratch directory; absent: there is none.
@@ -146,21 +148,6 @@ pub(crate) struct Failure {
     pub(crate) errno: i32,
     /// One sentence.
     pub(crate) message: String,
-}
-
-/// The failure of `step`, for a reason that is no errno or comes with one.
-pub(crate) fn failure(step: &str, error: &dyn std::fmt::Display, errno: i32) -> Failure {
-    Failure { step: step.to_owned(), errno, message: format!("{step} failed: {error}") }
-}
-
-/// Turns an I/O error of `step` into its failure.
-pub(crate) fn io(step: &'static str) -> impl Fn(io::Error) -> Failure {
-    move |e| failure(step, &e, e.raw_os_error().unwrap_or(0))
-}
-
-/// Turns an errno of `step` into its failure.
-pub(crate) fn nx(step: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
-    move |e| failure(step, &e, e as i32)
 }
 
 /// Who or what ended a run.

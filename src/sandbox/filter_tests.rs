@@ -275,16 +275,19 @@ fn a_supervisor_hears_of_what_is_forbidden_and_of_each_start_but_its_own() {
 
 #[test]
 fn e066_e067_e068_no_input_into_a_terminal_in_any_spelling() {
-    // TIOCSTI, TIOCLINUX, TIOCSETD, and TIOCSCTTY but for those who may have a terminal of their own; the
-    // kernel looks at the low half only.
+    // TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, and TIOCSCTTY but with a terminal of its own; the kernel looks at
+    // the low half only.
     for switches in all() {
         let program = compile(&syscalls::table(switches), Answer::Filter).unwrap();
-        let own = (!switches.pty).then_some(0x540E);
-        for request in [0x5412, 0x541C, 0x5423].into_iter().chain(own) {
+        let refused = errno(libc::ENOTTY as u32);
+        let own = if switches.pty { SECCOMP_RET_ALLOW } else { refused };
+        for (request, expected) in
+            [(0x5412, refused), (0x541C, refused), (0x541D, refused), (0x5423, refused), (0x540E, own)]
+        {
             for high in [0, 1 << 32, 0xFFFF_FFFF << 32, 0x5401 << 32] {
                 let args = [0, request | high, 0, 0, 0, 0];
                 let verdict = interpret(&program, ARCH_X86_64, libc::SYS_ioctl as u32, args).0;
-                assert_eq!(verdict, errno(libc::ENOTTY as u32), "{request:x} {high:x}");
+                assert_eq!(verdict, expected, "{switches:?} {request:x} {high:x}");
             }
         }
     }

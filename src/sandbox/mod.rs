@@ -6,6 +6,7 @@ pub mod filter;
 pub mod host;
 pub mod identity;
 pub mod landlock;
+pub mod needs;
 pub mod own;
 pub mod profile;
 pub mod rlimits;

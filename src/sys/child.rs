@@ -107,6 +107,9 @@ struct Shared<'a> {
     ruleset: RawFd,
     mark: u64,
     mask: libc::sigset_t,
+    /// A step that fails on order, in tests.
+    #[cfg(feature = "fault-injection")]
+    fault: Option<Step>,
     /// Index into [`STEPS`] plus one; 0 while nothing failed.
     failed: AtomicUsize,
     errno: AtomicI32,
@@ -124,6 +127,32 @@ const STEPS: [Step; 9] = [
     Step::SignalMask,
     Step::Execve,
 ];
+
+#[cfg(feature = "fault-injection")]
+impl Shared<'_> {
+    /// Whether `step` fails on order; looked up before the child exists.
+    fn fails(&self, step: Step) -> bool {
+        if self.fault == Some(step) {
+            nix::errno::Errno::EIO.set();
+        }
+        self.fault == Some(step)
+    }
+}
+
+#[cfg(not(feature = "fault-injection"))]
+impl Shared<'_> {
+    #[inline(always)]
+    const fn fails(&self, _step: Step) -> bool {
+        false
+    }
+}
+
+/// The step that fails on order, in tests.
+#[cfg(feature = "fault-injection")]
+fn ordered() -> Option<Step> {
+    let all = STEPS.into_iter().chain([Step::Clone]);
+    all.into_iter().find(|step| crate::fault::named(&format!("child:{}", step.as_str())).is_some())
+}
 
 /// Bytes of the child's stack. The child calls leaf functions of the C library only.
 const STACK: usize = 64 * 1024;
@@ -152,9 +181,14 @@ pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
         ruleset: plan.ruleset,
         mark: plan.mark,
         mask,
+        #[cfg(feature = "fault-injection")]
+        fault: ordered(),
         failed: AtomicUsize::new(0),
         errno: AtomicI32::new(0),
     };
+    if shared.fails(Step::Clone) {
+        return Err(ChildError { step: Step::Clone, errno: nix::errno::Errno::last_raw() });
+    }
     let mut stack = vec![0u128; STACK / 16];
     let top = stack.as_mut_ptr_range().end.cast::<c_void>();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -195,19 +229,31 @@ extern "C" fn child_main(arg: *mut c_void) -> c_int {
 /// # Safety
 /// The pointer arrays of `s` must end with a null and point to live NUL-terminated strings.
 unsafe fn steps(s: &Shared<'_>) -> Step {
+    if s.fails(Step::ParentDeathSignal) {
+        return Step::ParentDeathSignal;
+    }
     // SAFETY: integers only.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0 {
         return Step::ParentDeathSignal;
+    }
+    if s.fails(Step::Session) {
+        return Step::Session;
     }
     // SAFETY: takes no argument.
     if unsafe { libc::setsid() } < 0 {
         return Step::Session;
     }
     for (target, source) in [(0, s.stdio[0]), (1, s.stdio[1]), (2, s.stdio[2])] {
+        if s.fails(Step::Stdio) {
+            return Step::Stdio;
+        }
         // SAFETY: integers only.
         if unsafe { libc::dup2(source, target) } < 0 {
             return Step::Stdio;
         }
+    }
+    if s.fails(Step::Chdir) {
+        return Step::Chdir;
     }
     // SAFETY: integers only.
     if unsafe { libc::fchdir(s.cwd) } != 0 {
@@ -215,22 +261,37 @@ unsafe fn steps(s: &Shared<'_>) -> Step {
     }
     for limit in s.limits {
         let value = libc::rlimit { rlim_cur: limit.value, rlim_max: limit.value };
+        if s.fails(Step::Limits) {
+            return Step::Limits;
+        }
         // SAFETY: `value` lives over the call.
         if unsafe { libc::setrlimit(limit.resource, &raw const value) } != 0 {
             return Step::Limits;
         }
     }
+    if s.fails(Step::CloseRange) {
+        return Step::CloseRange;
+    }
     // SAFETY: marks descriptors, closes none.
     if unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0 {
         return Step::CloseRange;
+    }
+    if s.fails(Step::Landlock) {
+        return Step::Landlock;
     }
     // SAFETY: integers only.
     if unsafe { libc::syscall(libc::SYS_landlock_restrict_self, s.ruleset, 0u32) } != 0 {
         return Step::Landlock;
     }
+    if s.fails(Step::SignalMask) {
+        return Step::SignalMask;
+    }
     // SAFETY: the set lives in `s`; no old set is asked for.
     if unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const s.mask, std::ptr::null_mut()) } != 0 {
         return Step::SignalMask;
+    }
+    if s.fails(Step::Execve) {
+        return Step::Execve;
     }
     // SAFETY: NUL-terminated path and null-terminated pointer arrays, all alive.
     // execve(2) has three arguments; the filter looks at the fourth (`sandbox::filter::Answer`).

@@ -39,6 +39,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 
 fn sandbox() -> SandboxFacts {
     SandboxFacts {
+        host_mounts: false,
         state: SandboxState::Enforced,
         digest: Some(digest()),
         landlock_abi: Some(6),
@@ -203,6 +204,7 @@ fn each_kind_of_record_is_valid_and_has_its_end() {
     wait(async {
         audit
             .server_start(&ServerStart {
+                host_mounts: false,
                 transport: Some("stdio"),
                 landlock_abi: Some(6),
                 seccomp: true,

@@ -20,7 +20,11 @@ mod doctor;
 mod escapes;
 mod everyday;
 mod exec;
+mod fault_sites;
+#[cfg(feature = "fault-injection")]
+mod faults;
 mod grammar;
+mod hidden;
 mod hostile_repository;
 mod house;
 mod kernel;
