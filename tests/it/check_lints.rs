@@ -183,6 +183,7 @@ fn rules_that_add_nothing_are_named() {
         &[
             "deny-option-refused command.sort.deny_options[0] 3",
             "deny-option-unknown command.sort.deny_options[1] 4",
+            "deny-option-spelling command.git.deny_options[1] 10",
             "deny-option-unreached command.git.deny_options[0] 10",
             "subcommand-refused command.git.subcommands[2] 9",
             "subcommand-unknown command.git.subcommands[1] 8",

@@ -192,11 +192,12 @@ fn stubs_are_zombies_of_nobody() {
     for _ in 0..5 {
         assert_eq!(served.probed(&lab, &["daemons", "3"])["stdout"], "3 up\n");
     }
+    // The launcher and the stubs that wait for work: what has ended is reaped, however late.
     eventually("ended stubs are reaped", || {
         let below = descendants(served.pid());
-        !below.iter().any(|pid| status_of(*pid, "State").is_some_and(|state| state.starts_with('Z')))
+        let ended = |pid: &i32| status_of(*pid, "State").is_some_and(|state| state.starts_with('Z'));
+        !below.iter().any(ended) && below.len() <= 3
     });
-    assert!(descendants(served.pid()).len() <= 3, "launcher, one warm stub, one on its way at most");
 }
 
 // ---- records ---------------------------------------------------------------------------------

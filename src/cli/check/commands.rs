@@ -142,10 +142,15 @@ fn options(book: &mut Book<'_>, command: &Command, grammars: &[&Grammar]) {
     for option in &command.deny_options {
         let standings: Vec<Standing<'_>> =
             grammars.iter().map(|grammar| grammar.option(option, command.subcommands.as_deref())).collect();
+        let key = book.places.element(&list, option);
         if standings.is_empty() || standings.contains(&Standing::Known) {
+            if grammars.iter().any(|grammar| grammar.is_spelled_once(option, command.subcommands.as_deref()))
+            {
+                let message = format!("the grammar of {} knows {option} by this name only", command.name);
+                book.add("deny-option-spelling", key, message, "list its other name, too, if it has one");
+            }
             continue;
         }
-        let key = book.places.element(&list, option);
         let refused = standings.iter().find_map(|standing| match standing {
             Standing::Refused(rule) => Some(*rule),
             Standing::Known | Standing::Unknown => None,

@@ -49,6 +49,7 @@ pub(super) const LINTS: &[(&str, Severity, &str)] = &[
     ("write-and-execute", Warning, "what a command may execute can be written"),
     ("same-program", Warning, "two names reach one program under different rules"),
     ("deny-option-refused", Note, "a denied option is refused by the program's grammar anyway"),
+    ("deny-option-spelling", Note, "a denied option has one name in the program's grammar, which may not know all"),
     ("deny-option-unknown", Warning, "a denied option is none that the program's grammar knows"),
     ("deny-option-unreached", Note, "a denied option is one of subcommands only that are not listed"),
     ("subcommand-refused", Warning, "a listed subcommand is refused by the program's grammar"),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::library::Grammar;
-use super::model::{Node, Opt, Rule};
+use super::model::{Node, Opt, Rule, bare};
 
 /// How a name stands in a grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,21 @@ impl Grammar {
             }
         }
         standing
+    }
+
+    /// Whether the grammar has a single spelling of this option, short or long, beside options that have the
+    /// other kind alone: one of those may be the same option.
+    #[must_use]
+    pub fn is_spelled_once(&self, name: &str, subcommands: Option<&[String]>) -> bool {
+        let letter = |option: &Opt| option.names.iter().any(|own| bare(own).len() == 1);
+        self.reachable(subcommands).into_iter().any(|node| {
+            let all = || {
+                let longs = node.table.longs.iter().map(|long| &long.option);
+                node.table.shorts.iter().flatten().chain(longs).filter(|option| option.names.len() == 1)
+            };
+            let mut own = all().filter(|option| option.is_named(name));
+            own.any(|own| all().any(|other| letter(other) != letter(own)))
+        })
     }
 
     /// How a subcommand stands. A program without subcommands knows none and refuses none.
