@@ -259,6 +259,10 @@ fn scratch_places(launcher: i32) -> Vec<PathBuf> {
     points.map(|point| PathBuf::from(format!("/proc/{launcher}/root{point}"))).collect()
 }
 
+/// Supervisors that wait for work come and go: each is a process with a descriptor in the server and a scratch
+/// directory. What leaks with every run, or with every hundredth, is more than this many after thousands.
+const WAITING: usize = 3;
+
 /// Scratch directories: entries of the file systems for one run each, not of the one that holds them.
 fn entries(place: &Path) -> usize {
     let numbered = place.file_name().is_some_and(|name| name.to_string_lossy().parse::<u32>().is_ok());
@@ -324,10 +328,12 @@ fn runs_leave_nothing_behind() {
     // A stub that dies before it could say that the command runs is a start that failed.
     let dead: usize = ["lost", "sandbox_error"].iter().filter_map(|outcome| ends.get(*outcome)).sum();
     assert_eq!(dead, soak.tally[&End::KillStub], "lost are those whose stub was killed: {ends:?}");
-    assert!(after.processes <= before.processes, "processes: {before:?} {after:?}");
-    assert!(after.server_fds <= before.server_fds, "descriptors of the server: {before:?} {after:?}");
+    assert!(after.processes <= before.processes + WAITING, "processes: {before:?} {after:?}");
+    let server_fds = before.server_fds.map(|count| count + WAITING);
+    assert!(after.server_fds <= server_fds, "descriptors of the server: {before:?} {after:?}");
     assert!(after.launcher_fds <= before.launcher_fds, "descriptors of the launcher: {before:?} {after:?}");
-    assert!(after.scratch <= before.scratch, "scratch directories: {before:?} {after:?}");
+    let scratch = before.scratch.map(|count| count + WAITING);
+    assert!(after.scratch <= scratch, "scratch directories: {before:?} {after:?}");
     assert!(after.server_kib <= before.server_kib + GROWTH, "memory of the server: {before:?} {after:?}");
     assert!(
         after.launcher_kib <= before.launcher_kib + GROWTH,
