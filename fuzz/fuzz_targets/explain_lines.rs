@@ -2,23 +2,13 @@
 
 #![no_main]
 
-use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use cofferdam::cli::explain;
-use cofferdam::config::{Config, LoadOptions};
 use cofferdam::policy::Policy;
 use libfuzzer_sys::fuzz_target;
 
-static POLICY: LazyLock<Policy> = LazyLock::new(|| {
-    let options = LoadOptions {
-        workspace: Some(PathBuf::from(env!("CARGO_MANIFEST_DIR"))),
-        audit_file: Some(PathBuf::from("/nonexistent/audit.jsonl")),
-        ..LoadOptions::default()
-    };
-    let config = Config::builtin_with(&options).expect("the built-in policy loads");
-    Policy::new(Arc::new(config), &[]).expect("the built-in policy compiles")
-});
+static POLICY: LazyLock<Policy> = LazyLock::new(cofferdam_fuzz::builtin::policy);
 
 fuzz_target!(|data: &[u8]| {
     let mut answers = Vec::new();

@@ -6,6 +6,7 @@
 //! of libFuzzer, read as `input` says; what must hold is in `dialect` and `text`.
 
 pub mod allocations;
+pub mod builtin;
 pub mod catalogue;
 pub mod dialect;
 pub mod input;

@@ -3,24 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
-/// A workspace, a directory for records, and files beside them.
-struct House {
-    _keep: tempfile::TempDir,
-    base: PathBuf,
-}
+use crate::support::House;
 
 impl House {
-    fn new() -> Self {
-        let keep = tempfile::tempdir().unwrap();
-        let base = fs::canonicalize(keep.path()).unwrap();
-        fs::create_dir(base.join("work")).unwrap();
-        Self { _keep: keep, base }
-    }
-
     fn write(&self, name: &str, text: &str) -> String {
         let path = self.base.join(name);
         fs::write(&path, text).unwrap();

@@ -12,12 +12,11 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
 use serde_json::{Value, json};
 
 use crate::fault_sites::{Site, sites};
-use crate::support::{Lab, Ran, Rules, Served, descendants, eventually};
+use crate::support::{Lab, Ran, Rules, Served, descendants, eventually, in_own_mounts};
 
 /// What the test program does: it leaves a mark, so that it cannot have run unseen.
 const LEAVE: [&str; 4] = ["try", "mkdir", "mark", ""];
@@ -78,24 +77,9 @@ impl Faulty {
         let mut command = self.lab.command(subcommand);
         command.env("COFFERDAM_FAULT_FILE", self.lab.at("fault"));
         let (ws, again) = (self.lab.ws(), self.lab.at("again"));
-        let (uid, gid) = (nix::unistd::Uid::effective(), nix::unistd::Gid::effective());
-        let maps = [
-            ("/proc/self/setgroups", "deny".to_owned()),
-            ("/proc/self/uid_map", format!("{uid} {uid} 1")),
-            ("/proc/self/gid_map", format!("{gid} {gid} 1")),
-        ];
         let dev = self.devices.then(|| self.lab.at("dev"));
-        let twice = move || {
+        in_own_mounts(&mut command, move || {
             let none: Option<&Path> = None;
-            if uid.is_root() {
-                unshare(CloneFlags::CLONE_NEWNS)?;
-            } else {
-                unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
-                for (file, text) in &maps {
-                    fs::write(file, text)?;
-                }
-            }
-            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
             mount(Some(&ws), &again, none, MsFlags::MS_BIND, none)?;
             if let Some(dev) = &dev {
                 let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
@@ -105,9 +89,7 @@ impl Faulty {
                 mount(Some(dev), "/dev", none, bind, none)?;
             }
             Ok(())
-        };
-        // SAFETY: system calls and small allocations in the child, which the C library allows after fork.
-        unsafe { command.pre_exec(twice) };
+        });
         command
     }
 

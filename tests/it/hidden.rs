@@ -11,14 +11,13 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch,
 };
 use serde_json::Value;
 
-use crate::support::{Lab, Ran, Rules};
+use crate::support::{Lab, Ran, Rules, in_own_mounts};
 
 /// A system call, the argument and value it is hidden for (any, when absent), and the answer.
 type Hidden = (libc::c_long, Option<(u8, u64)>, i32);
@@ -146,28 +145,10 @@ fn without_mounts_of_its_own_a_workspace_that_can_execute_is_refused() {
 /// Mounts a noexec file system on the workspace, as a container would, in a mount namespace of `command`.
 fn host_noexec(command: &mut Command, workspace: &Path) {
     let workspace = workspace.to_owned();
-    let (uid, gid) = (nix::unistd::Uid::effective(), nix::unistd::Gid::effective());
-    let maps = [
-        ("/proc/self/setgroups", "deny".to_owned()),
-        ("/proc/self/uid_map", format!("{uid} {uid} 1")),
-        ("/proc/self/gid_map", format!("{gid} {gid} 1")),
-    ];
-    let host = move || {
-        let none: Option<&Path> = None;
-        if uid.is_root() {
-            unshare(CloneFlags::CLONE_NEWNS)?;
-        } else {
-            unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
-            for (file, text) in &maps {
-                std::fs::write(file, text)?;
-            }
-        }
-        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    in_own_mounts(command, move || {
         mount(Some("ws"), &workspace, Some("tmpfs"), MsFlags::MS_NOEXEC, Some("mode=0755"))?;
         Ok(())
-    };
-    // SAFETY: system calls and small allocations in the child, which the C library allows after fork.
-    unsafe { command.pre_exec(host) };
+    });
 }
 
 #[test]

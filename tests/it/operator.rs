@@ -2,38 +2,18 @@
 
 mod grammars;
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use cofferdam::config::{Config, LoadOptions, Source};
+use cofferdam::config::{Config, Source};
 use cofferdam::policy::Policy;
 
-/// A directory with a workspace, a log and a policy file.
-struct House {
-    _keep: tempfile::TempDir,
-    base: PathBuf,
-}
+use crate::support::House;
 
 impl House {
-    fn new() -> Self {
-        let keep = tempfile::tempdir().unwrap();
-        let base = fs::canonicalize(keep.path()).unwrap();
-        for dir in ["work", "state"] {
-            fs::create_dir(base.join(dir)).unwrap();
-        }
-        Self { _keep: keep, base }
-    }
-
     /// The policy, or every word of why not.
-    fn load(&self, text: &str) -> Result<Policy, String> {
-        let options = LoadOptions {
-            workspace: Some(self.base.join("work")),
-            audit_file: Some(self.base.join("state/audit.jsonl")),
-            ..LoadOptions::default()
-        };
+    fn policy(&self, text: &str) -> Result<Policy, String> {
         let source = Source::File(self.base.join("policy.toml"));
-        let config = Config::from_str(&format!("version = 1\n{text}"), source, &options)
+        let config = Config::from_str(&format!("version = 1\n{text}"), source, &self.options())
             .map_err(|error| error.to_string())?;
         Policy::new(Arc::new(config), &[]).map_err(|error| error.to_string())
     }
@@ -41,12 +21,12 @@ impl House {
 
 #[track_caller]
 fn policy(text: &str) -> Policy {
-    House::new().load(text).unwrap_or_else(|error| panic!("{error}"))
+    House::new().policy(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[track_caller]
 fn refused(text: &str) -> String {
-    match House::new().load(text) {
+    match House::new().policy(text) {
         Ok(_) => panic!("it loads: {text}"),
         Err(error) => error,
     }
@@ -438,7 +418,8 @@ fn faults_are_named_when_the_policy_loads() {
 #[test]
 fn every_rule_of_a_command_is_part_of_the_digest() {
     let house = House::new();
-    let digest = |text: &str| house.load(&format!("[command.cat]\n{text}")).unwrap().config().digest.clone();
+    let digest =
+        |text: &str| house.policy(&format!("[command.cat]\n{text}")).unwrap().config().digest.clone();
     let mut seen = std::collections::BTreeSet::new();
     for text in [
         "",

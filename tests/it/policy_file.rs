@@ -10,30 +10,9 @@ use std::path::{Path, PathBuf};
 use cofferdam::config::{Config, ConfigError, LoadOptions, Requirement, RunUser, Sink, Source};
 use proptest::prelude::*;
 
-/// A workspace, a bin directory and a state directory, all fresh.
-struct House {
-    _keep: tempfile::TempDir,
-    base: PathBuf,
-}
+use crate::support::House;
 
 impl House {
-    fn new() -> Self {
-        let keep = tempfile::tempdir().unwrap();
-        let base = fs::canonicalize(keep.path()).unwrap();
-        for dir in ["work", "state"] {
-            fs::create_dir(base.join(dir)).unwrap();
-        }
-        Self { _keep: keep, base }
-    }
-
-    fn options(&self) -> LoadOptions {
-        LoadOptions {
-            workspace: Some(self.base.join("work")),
-            audit_file: Some(self.base.join("state/audit.jsonl")),
-            ..LoadOptions::default()
-        }
-    }
-
     fn load(&self, text: &str) -> Result<Config, ConfigError> {
         Config::from_str(text, Source::File(self.base.join("policy.toml")), &self.options())
     }

@@ -9,11 +9,15 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use cofferdam::config::LoadOptions;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -432,4 +436,57 @@ impl Drop for Served {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// What a policy file needs around it: a workspace, a directory for records, and a place for the file.
+pub(crate) struct House {
+    _keep: tempfile::TempDir,
+    pub(crate) base: PathBuf,
+}
+
+impl House {
+    pub(crate) fn new() -> Self {
+        let keep = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(keep.path()).unwrap();
+        for dir in ["work", "state"] {
+            fs::create_dir(base.join(dir)).unwrap();
+        }
+        Self { _keep: keep, base }
+    }
+
+    pub(crate) fn options(&self) -> LoadOptions {
+        LoadOptions {
+            workspace: Some(self.base.join("work")),
+            audit_file: Some(self.base.join("state/audit.jsonl")),
+            ..LoadOptions::default()
+        }
+    }
+}
+
+/// Gives `command` a mount namespace of its own before it starts, in which `then` may mount.
+pub(crate) fn in_own_mounts(
+    command: &mut Command,
+    mut then: impl FnMut() -> std::io::Result<()> + Send + Sync + 'static,
+) {
+    let (uid, gid) = (nix::unistd::Uid::effective(), nix::unistd::Gid::effective());
+    let maps = [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{uid} {uid} 1")),
+        ("/proc/self/gid_map", format!("{gid} {gid} 1")),
+    ];
+    let own = move || {
+        let none: Option<&Path> = None;
+        if uid.is_root() {
+            unshare(CloneFlags::CLONE_NEWNS)?;
+        } else {
+            unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
+            for (file, text) in &maps {
+                fs::write(file, text)?;
+            }
+        }
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+        then()
+    };
+    // SAFETY: system calls and small allocations in the child, which the C library allows after fork.
+    unsafe { command.pre_exec(own) };
 }

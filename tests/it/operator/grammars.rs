@@ -7,7 +7,8 @@ use std::sync::Arc;
 use cofferdam::config::Config;
 use cofferdam::policy::Policy;
 
-use super::{House, all, message, rule};
+use super::{all, message, rule};
+use crate::support::House;
 
 const REALPATH: &str = r#"
 program = "realpath"
@@ -53,7 +54,7 @@ fn a_grammar_of_the_operator_decides_like_a_shipped_one() {
     house.grammar("realpath.toml", REALPATH);
     let text = "programs = \"grammars\"\n[command.realpath]\nallow_options = [\"-e\", \"--relative-to\"]\n\
                 deny_arguments = [{ option = \"--relative-to\", pattern = \"x.*\" }]";
-    let policy = house.load(text).unwrap();
+    let policy = house.policy(text).unwrap();
     all(&policy, &["realpath -e a", "realpath --rel=a b", "realpath --relative-to a b"], "ok");
     all(&policy, &["realpath --zero a", "realpath -ez a"], "realpath.zero");
     all(&policy, &["realpath -s a", "realpath -eE a"], "realpath.allow-options");
@@ -61,12 +62,12 @@ fn a_grammar_of_the_operator_decides_like_a_shipped_one() {
     assert!(message(&policy, "realpath -z").contains("-z/--zero ends lines with NUL; leave it out"));
     let absolute =
         format!("programs = \"{}/grammars\"\nallow_patterns = [\"realpath\"]", house.base.display());
-    assert_eq!(rule(&house.load(&absolute).unwrap(), "realpath --zero"), "realpath.zero");
-    let without = house.load("allow = [\"realpath\"]").unwrap();
+    assert_eq!(rule(&house.policy(&absolute).unwrap(), "realpath --zero"), "realpath.zero");
+    let without = house.policy("allow = [\"realpath\"]").unwrap();
     assert_eq!(rule(&without, "realpath --zero"), "ok");
     assert_ne!(
         without.config().digest,
-        house.load("programs = \"grammars\"\nallow = [\"realpath\"]").unwrap().config().digest
+        house.policy("programs = \"grammars\"\nallow = [\"realpath\"]").unwrap().config().digest
     );
 }
 
@@ -75,7 +76,7 @@ fn a_grammar_of_the_operator_takes_the_place_of_a_shipped_one_for_the_names_it_l
     let house = House::new();
     let own = "program = \"sort\"\nnames = [\"sort\"]\nflags = \"u\"\nlong = [\"output|o=\"]\n[examples]\nallow = [\"sort -o x\"]";
     house.grammar("sort.toml", own);
-    let policy = house.load("programs = \"grammars\"\nallow = [\"sort\", \"uniq\"]").unwrap();
+    let policy = house.policy("programs = \"grammars\"\nallow = [\"sort\", \"uniq\"]").unwrap();
     assert_eq!(rule(&policy, "sort -o x"), "ok");
     assert_eq!(rule(&policy, "uniq a b"), "uniq.output");
     assert_eq!(
@@ -114,14 +115,14 @@ fn a_broken_grammar_refuses_the_policy_with_file_and_reason() {
     ] {
         let house = House::new();
         let error =
-            house.grammar("a.toml", text).load("programs = \"grammars\"\nallow = [\"true\"]").unwrap_err();
+            house.grammar("a.toml", text).policy("programs = \"grammars\"\nallow = [\"true\"]").unwrap_err();
         assert!(error.contains(said) && error.contains("grammars/a.toml"), "{text}\n{error}");
     }
     let house = House::new();
     let error = house
         .grammar("a.toml", "program = \"a\"")
         .grammar("b.toml", "program = \"b\"\nnames = [\"a\"]")
-        .load("programs = \"grammars\"\nallow = [\"true\"]")
+        .policy("programs = \"grammars\"\nallow = [\"true\"]")
         .unwrap_err();
     assert!(error.contains("b.toml") && error.contains("'a' is named by another file"), "{error}");
 }
@@ -129,7 +130,7 @@ fn a_broken_grammar_refuses_the_policy_with_file_and_reason() {
 #[test]
 fn a_directory_that_others_could_change_refuses_the_policy() {
     let house = House::new();
-    let load = || house.load("programs = \"grammars\"\nallow = [\"true\"]");
+    let load = || house.policy("programs = \"grammars\"\nallow = [\"true\"]");
     assert!(
         load().unwrap_err().contains("policy.toml:2:12: programs: cannot read the directory"),
         "{:?}",
@@ -139,7 +140,7 @@ fn a_directory_that_others_could_change_refuses_the_policy() {
     load().unwrap();
     fs::set_permissions(house.base.join("grammars"), Permissions::from_mode(0o777)).unwrap();
     assert!(load().unwrap_err().contains("writable by others than its owner: chmod go-w"));
-    let below = house.load("programs = \"work\"\nallow = [\"true\"]").unwrap_err();
+    let below = house.policy("programs = \"work\"\nallow = [\"true\"]").unwrap_err();
     assert!(below.contains("lies in the workspace"), "{below}");
 }
 
@@ -148,17 +149,18 @@ fn presets_of_a_grammar_reach_the_command_unless_the_policy_sets_the_name() {
     let house = House::new();
     house.grammar("realpath.toml", REALPATH);
     let top = "programs = \"grammars\"\n";
-    let listed = house.load(&format!("{top}allow = [\"realpath\", \"true\"]")).unwrap();
+    let listed = house.policy(&format!("{top}allow = [\"realpath\", \"true\"]")).unwrap();
     assert_eq!(environment(&listed, "realpath"), ["LANG=C", "REALPATH_MODE=strict"]);
     assert!(environment(&listed, "true").is_empty());
-    let own = house.load(&format!("{top}[command.realpath.environment]\nLANG = \"x\"\nTZ = \"y\"")).unwrap();
+    let own =
+        house.policy(&format!("{top}[command.realpath.environment]\nLANG = \"x\"\nTZ = \"y\"")).unwrap();
     assert_eq!(environment(&own, "realpath"), ["LANG=x", "REALPATH_MODE=strict", "TZ=y"]);
     for any in ["allow_any = true", "allow_patterns = [\"realpath\"]"] {
-        let policy = house.load(&format!("{top}{any}")).unwrap();
+        let policy = house.policy(&format!("{top}{any}")).unwrap();
         assert_eq!(environment(&policy, "realpath"), ["LANG=C", "REALPATH_MODE=strict"]);
     }
     let fixed =
-        house.load(&format!("{top}allow = [\"realpath\"]\nenvironment.set = {{ LANG = \"z\" }}")).unwrap();
+        house.policy(&format!("{top}allow = [\"realpath\"]\nenvironment.set = {{ LANG = \"z\" }}")).unwrap();
     assert_eq!(environment(&fixed, "realpath"), ["LANG=C", "REALPATH_MODE=strict"]);
     let rule = fixed.judge_argv(&[b"realpath"], None).unwrap();
     let command = rule.command("realpath");
@@ -170,7 +172,7 @@ fn presets_of_a_grammar_reach_the_command_unless_the_policy_sets_the_name() {
 #[test]
 fn any_policy_that_allows_git_has_its_presets() {
     let house = House::new();
-    let policy = house.load("allow = [\"git\"]").unwrap();
+    let policy = house.policy("allow = [\"git\"]").unwrap();
     let command = policy.judge_argv(&[b"git", b"status"], None).unwrap().command("git");
     assert_eq!(command.environment["GIT_CONFIG_NOSYSTEM"], "1");
     assert_eq!(command.environment["GIT_CONFIG_KEY_1"], "core.fsmonitor");

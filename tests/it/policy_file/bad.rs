@@ -1,6 +1,6 @@
 //! A table of faults: each names its line, its key and the remedy.
 
-use super::House;
+use crate::support::House;
 
 /// (text after `version = 1`, line, key, words of the message)
 type Row = (&'static str, usize, &'static str, &'static [&'static str]);

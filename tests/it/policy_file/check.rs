@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::{House, start};
+use super::start;
+use crate::support::House;
 
 fn check(house: &House, arguments: &[&str]) -> (i32, String, String) {
     let mut command = start(env!("CARGO_BIN_EXE_cofferdam"));

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use cofferdam::config::Config;
 use cofferdam::policy::Policy;
 
-use super::{House, start};
+use super::start;
+use crate::support::House;
 
 /// What git finds in its environment under the built-in policy, beside what every command finds there.
 fn presets(config: Config) -> BTreeMap<String, String> {
