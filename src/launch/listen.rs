@@ -40,6 +40,9 @@ pub(super) struct Listener {
     fd: OwnedFd,
     denied: Vec<DeniedCall>,
     starts: Vec<Execution>,
+    /// How many of them were compared with what the kernel says: each is once, for later its process is gone
+    /// or its number another's.
+    compared: usize,
     /// All starts, the ones not kept included.
     started: u32,
     /// Those of the dynamic loader as a program, the ones not kept included.
@@ -59,7 +62,7 @@ pub(super) struct Heard {
 impl Listener {
     /// `loaders`: files that only the kernel starts, to load a program with.
     pub(super) fn new(fd: OwnedFd, loaders: Vec<(u64, u64)>) -> Self {
-        Self { fd, denied: Vec::new(), starts: Vec::new(), started: 0, loaded: 0, loaders }
+        Self { fd, denied: Vec::new(), starts: Vec::new(), compared: 0, started: 0, loaded: 0, loaders }
     }
 
     /// To poll for.
@@ -145,9 +148,10 @@ impl Listener {
         }
     }
 
-    /// Compares the starts with what the kernel says of processes that still live.
+    /// Compares the latest starts with what the kernel says of processes that still live.
     fn confirm(&mut self) {
-        for start in self.starts.iter_mut().filter(|start| start.fidelity == Fidelity::Observed) {
+        let compared = std::mem::replace(&mut self.compared, self.starts.len());
+        for start in self.starts.iter_mut().skip(compared) {
             let Ok(line) = std::fs::read(format!("/proc/{}/cmdline", start.pid)) else { continue };
             let known = line.split(|byte| *byte == 0).take(start.argv.len());
             let same = known.map(shortened).eq(start.argv.iter().cloned());
