@@ -16,19 +16,14 @@
 use std::borrow::Cow;
 
 use super::names::base_name;
-use super::paths::{self, View};
 use super::words::quoted;
 use super::{Denial, Reason, RuleKind};
 use crate::config::Command;
 
-/// Judges everything after the name. Which elements are file names is not known: each may be one.
-pub(super) fn check(command: &Command, arguments: &[&[u8]], view: Option<View<'_>>) -> Result<(), Denial> {
+/// Judges everything after the name.
+pub(super) fn check(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
     check_subcommands(command, arguments)?;
-    check_options(command, arguments)?;
-    let Some(view) = view else { return Ok(()) };
-    let outside = arguments.iter().enumerate().find(|(_, argument)| view.holds_outside(argument));
-    outside
-        .map_or(Ok(()), |(index, argument)| Err(outside_path(command, argument).at(index.saturating_add(1))))
+    check_options(command, arguments)
 }
 
 fn check_options(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
@@ -120,17 +115,6 @@ fn denied_option(command: &Command, denied: &str, argument: &[u8]) -> Denial {
     };
     let rule = format!("{}.option.{bare}", rule_base(command));
     Denial::new(rule, RuleKind::ArgDeny, Reason::ArgumentDenied, message).instead("leave the option out")
-}
-
-fn outside_path(command: &Command, argument: &[u8]) -> Denial {
-    let message = format!(
-        "Argument {} of '{}' is refused: it {}; {}.",
-        quoted(argument),
-        command.name,
-        paths::REASON,
-        paths::INSTEAD
-    );
-    Denial::new(paths::RULE, RuleKind::ArgDeny, Reason::ArgumentDenied, message).instead(paths::INSTEAD)
 }
 
 /// First part of a rule id: `jq` for `/usr/bin/jq`.

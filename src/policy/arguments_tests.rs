@@ -1,12 +1,7 @@
 //! Tests of `policy/arguments.rs`.
 
-use super::{check as judged, *};
+use super::*;
 use crate::policy::testing;
-
-/// Options and subcommands alone.
-fn check(command: &Command, arguments: &[&[u8]]) -> Result<(), Denial> {
-    judged(command, arguments, None)
-}
 
 fn command(name: &str, subcommands: Option<&[&str]>, deny: &[&str]) -> Command {
     Command {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::allow::Entry;
 use super::grammar::{Finding, Found, Grammar, Library, Operator};
 use super::names::base_name;
-use super::paths::View;
+use super::paths::{self, View};
 use super::words::quoted;
 use super::{Denial, PolicyError, Reason, RuleKind, arguments, plain};
 use crate::config::Command;
@@ -110,7 +110,8 @@ impl Grammars {
     ) -> Result<Option<usize>, Denial> {
         plain::check_count(command, arguments)?;
         if self.is_empty() {
-            arguments::check(command, arguments, view)?;
+            arguments::check(command, arguments)?;
+            check_paths(command, arguments, view)?;
             return plain::check(command, arguments).map(|()| None);
         }
         let operator = Operator {
@@ -127,7 +128,7 @@ impl Grammars {
             }
             // To such a grammar every element is an operand, to the operator perhaps not.
             if grammar.is_plain() {
-                arguments::check(command, arguments, None)?;
+                arguments::check(command, arguments)?;
                 plain::check_options(command, arguments)?;
             }
             let judged = grammar
@@ -166,6 +167,15 @@ pub(super) fn notes<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String>
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The path rule without a grammar. Which elements are file names is not known: each may be one.
+fn check_paths(command: &Command, arguments: &[&[u8]], view: Option<View<'_>>) -> Result<(), Denial> {
+    let Some(view) = view else { return Ok(()) };
+    match arguments.iter().position(|argument| view.holds_outside(argument)) {
+        None => Ok(()),
+        Some(at) => Err(denial(&command.name, &paths::refusal(String::new(), at), arguments)),
+    }
 }
 
 fn denial(name: &str, finding: &Finding, arguments: &[&[u8]]) -> Denial {

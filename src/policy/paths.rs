@@ -3,20 +3,28 @@
 //! Purpose: a lint for the caller's benefit. The kernel profile decides what can be opened; this says
 //! so before the program starts, and in words. It reads names only and follows no link. Inputs: a value
 //! that may be a file name, and the view that a command has. Called by `grammar::rules` for programs
-//! whose grammar says which values are file names, and by `arguments` for all others.
+//! whose grammar says which values are file names, and by `grammars` for all others.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use super::grammar::Finding;
 use crate::sandbox::profile::{DEVICES_READ, DEVICES_WRITE, PROC_FILES};
 
 /// Id of the rule.
 pub(super) const RULE: &str = "path.outside";
-/// Why, as a clause after the argument or the option.
-pub(super) const REASON: &str = "names a file outside of the workspace that this command may not read";
-/// What to do instead.
-pub(super) const INSTEAD: &str = "name a file in the workspace";
+
+/// The refusal of the argument at `at`, for the sake of the option `subject` unless that is empty.
+pub(super) fn refusal(subject: String, at: usize) -> Finding {
+    Finding {
+        rule: RULE.to_owned(),
+        subject,
+        reason: "names a file outside of the workspace that this command may not read".to_owned(),
+        instead: Some("name a file in the workspace".to_owned()),
+        at,
+    }
+}
 
 /// Places in one element where a value may begin that are looked at one by one, so that the time is linear
 /// in the element; behind more of them whatever may be a path is refused.

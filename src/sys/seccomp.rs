@@ -19,14 +19,8 @@ const SEND: u32 = 0xC018_2101;
 /// EINVAL for a malformed program or an older kernel, EACCES without no-new-privs, EBUSY where a filter
 /// with a listener is in force already.
 pub(crate) fn seccomp_install(program: &[Insn]) -> io::Result<OwnedFd> {
-    let len = u16::try_from(program.len()).map_err(io::Error::other)?;
-    let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-    // SAFETY: `prog` points to `len` instructions that outlive the call; the kernel only reads them.
-    let fd = check(unsafe {
-        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const prog)
-    })?;
-    let fd = i32::try_from(fd).map_err(io::Error::other)?;
+    let fd = i32::try_from(install(program, flags)?).map_err(io::Error::other)?;
     // SAFETY: the kernel has just made this descriptor, close-on-exec, for us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -36,11 +30,15 @@ pub(crate) fn seccomp_install(program: &[Insn]) -> io::Result<OwnedFd> {
 /// # Errors
 /// EINVAL for a malformed program, EACCES without no-new-privs.
 pub(crate) fn seccomp_filter(program: &[Insn]) -> io::Result<()> {
+    install(program, 0).map(drop)
+}
+
+/// seccomp(2), `SECCOMP_SET_MODE_FILTER`: answers what the kernel does.
+fn install(program: &[Insn], flags: libc::c_ulong) -> io::Result<libc::c_long> {
     let len = u16::try_from(program.len()).map_err(io::Error::other)?;
     let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     // SAFETY: `prog` points to `len` instructions that outlive the call; the kernel only reads them.
-    check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const prog) })
-        .map(drop)
+    check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const prog) })
 }
 
 /// A call that waits for an answer.

@@ -26,11 +26,7 @@ pub(super) fn walk<'g, 'a>(
         } else if gnu::is_option(argument) {
             let word = argument.strip_prefix(b"--").or_else(|| argument.strip_prefix(b"-"));
             let (name, attached) = gnu::split(word.unwrap_or(argument));
-            let option = match name {
-                [letter] => node.table.short(*letter),
-                _ => node.table.exact(name),
-            };
-            match option {
+            match node.table.named(name) {
                 Some(option) => step = gnu::report(option, attached, next, at, sink)?,
                 // -newerXY compares with the file, or the time, that follows.
                 None if name.len() == 7 && name.starts_with(b"newer") => {
@@ -45,7 +41,7 @@ pub(super) fn walk<'g, 'a>(
             sink(Event::Operand { value: argument, index: operands, at })?;
             operands = operands.saturating_add(1);
         }
-        at = at.saturating_add(if step == gnu::Step::TookNext { 2 } else { 1 });
+        at = at.saturating_add(step.elements());
     }
     ControlFlow::Continue(())
 }

@@ -26,7 +26,7 @@ pub(super) fn walk<'g, 'a>(
                 return walk_all(child, Some(b"version"), args, at.saturating_add(1), sink);
             }
             let step = global(node, argument, args.get(at.saturating_add(1)).copied(), at, sink)?;
-            at = at.saturating_add(if step == Step::TookNext { 2 } else { 1 });
+            at = at.saturating_add(step.elements());
             continue;
         }
         let Some(child) = node.child(argument) else {

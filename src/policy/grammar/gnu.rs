@@ -76,6 +76,17 @@ pub(super) enum Step {
     Doubtful,
 }
 
+impl Step {
+    /// Elements that were read, the option itself among them.
+    pub(super) fn elements(self) -> usize {
+        match self {
+            Self::Done | Self::Doubtful => 1,
+            Self::TookNext => 2,
+            Self::TookTwo => 3,
+        }
+    }
+}
+
 /// Reads `args` from `from` on.
 pub(super) fn walk<'g, 'a>(
     node: &'g Node,
@@ -105,11 +116,7 @@ pub(super) fn walk<'g, 'a>(
             }
         };
         doubtful = step == Step::Doubtful;
-        at = at.saturating_add(match step {
-            Step::TookTwo => 3,
-            Step::TookNext => 2,
-            Step::Done | Step::Doubtful => 1,
-        });
+        at = at.saturating_add(step.elements());
     }
     ControlFlow::Continue(())
 }

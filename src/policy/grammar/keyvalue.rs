@@ -20,11 +20,7 @@ pub(super) fn walk<'g, 'a>(
     for (at, argument) in args.iter().enumerate().skip(from) {
         let (name, value) = gnu::split(argument);
         let bare = name.strip_prefix(b"--").unwrap_or(name);
-        let option = match bare {
-            [letter] => node.table.short(*letter),
-            _ => node.table.exact(bare),
-        };
-        match option {
+        match node.table.named(bare) {
             Some(option) if value.is_some() || bare.len() < name.len() => {
                 sink(Event::Option { option, value, at })?;
             }

@@ -93,6 +93,14 @@ impl Table {
         self.shorts.iter().flatten().chain(self.longs.iter().map(|long| &long.option)).map(|option| &**option)
     }
 
+    /// The option of exactly this name, which is a short one when it has one letter.
+    pub(super) fn named(&self, name: &[u8]) -> Option<&Opt> {
+        match name {
+            [letter] => self.short(*letter),
+            _ => self.exact(name),
+        }
+    }
+
     /// The long option of exactly this name.
     pub(super) fn exact(&self, name: &[u8]) -> Option<&Opt> {
         let first = self.longs.partition_point(|long| long.name.as_slice() < name);

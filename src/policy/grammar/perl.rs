@@ -144,11 +144,7 @@ impl<'g> Pass<'g> {
 
     fn named(&self, name: &[u8]) -> Named<'g> {
         let table = &self.node.table;
-        let exact = match name {
-            [letter] => table.short(*letter),
-            _ => table.exact(name),
-        };
-        if let Some(option) = exact.filter(|option| option.pass == self.number) {
+        if let Some(option) = table.named(name).filter(|option| option.pass == self.number) {
             return Named::Option(option);
         }
         if !self.permute {

@@ -174,7 +174,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             scan(text, value, None, at)?;
         }
         match self.outside.take() {
-            Some((unless, at)) if unless & self.seen != 0 => path_refused(String::new(), at),
+            Some((unless, at)) if unless & self.seen != 0 => outside(String::new(), at),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -206,7 +206,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             (None, Some(value)) if !option.data && self.is_outside(value) => {
                 // A value of its own is the next element.
                 let own = !self.args.get(at).is_some_and(|element| element.ends_with(value));
-                return path_refused(subject(Some(option)), if own { at.saturating_add(1) } else { at });
+                return outside(subject(Some(option)), if own { at.saturating_add(1) } else { at });
             }
             _ => {}
         }
@@ -235,7 +235,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         let data = self.node.data.iter().filter(here).map(|own| own.unless);
         let text = self.node.operand_text.iter().filter(|(place, _)| *place == index);
         match data.chain(text.map(|(_, text)| text.unless)).reduce(|one, other| one & other) {
-            None => path_refused(String::new(), at),
+            None => outside(String::new(), at),
             Some(unless) => {
                 let (before, first) = self.outside.unwrap_or((0, at));
                 self.outside = Some((before | unless, first));
@@ -289,9 +289,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         self.operator.unknown(self.element(at))?;
         match self.view() {
             // What one pass does not know another one may take as a value.
-            Some(view) if self.node.passes == 0 && view.holds_outside(text) => {
-                path_refused(String::new(), at)
-            }
+            Some(view) if self.node.passes == 0 && view.holds_outside(text) => outside(String::new(), at),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -344,14 +342,8 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
 }
 
 /// The refusal of a file name outside.
-fn path_refused(subject: String, at: usize) -> Flow {
-    ControlFlow::Break(Finding {
-        rule: paths::RULE.to_owned(),
-        subject,
-        reason: paths::REASON.to_owned(),
-        instead: Some(paths::INSTEAD.to_owned()),
-        at,
-    })
+fn outside(subject: String, at: usize) -> Flow {
+    ControlFlow::Break(paths::refusal(subject, at))
 }
 
 /// First part of an id.

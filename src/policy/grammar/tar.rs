@@ -50,7 +50,7 @@ pub(super) fn walk_bsd<'g, 'a>(
             [b'-', b'-', ..] => {
                 let step = gnu::option(node, args, at, Order::Posix, sink)?;
                 doubtful = step == Step::Doubtful;
-                at = if step == Step::TookNext { next.saturating_add(1) } else { next };
+                at = at.saturating_add(step.elements());
             }
             [b'-', word @ ..] => {
                 doubtful = reader.read(word, sink)?;
