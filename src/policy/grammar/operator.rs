@@ -30,7 +30,14 @@ impl Element<'_, '_> {
         own == name.as_bytes()
     }
 
-    fn refuse(&self, rule: &str, subject: String, reason: String, instead: Option<String>) -> Flow {
+    /// The refusal of this element by the rule `PROGRAM.rule`.
+    pub(super) fn refuse(
+        &self,
+        rule: &str,
+        subject: String,
+        reason: String,
+        instead: Option<String>,
+    ) -> Flow {
         let program = program(&self.node.id);
         ControlFlow::Break(Finding {
             rule: format!("{program}.{rule}"),

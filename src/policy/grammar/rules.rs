@@ -308,36 +308,19 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
     }
 
     fn operator_refusal(&self, denied: &str, at: usize) -> Flow {
-        let program = program(&self.node.id);
-        ControlFlow::Break(Finding {
-            rule: format!("{program}.option.{}", bare(denied)),
-            subject: denied.to_owned(),
-            reason: "is refused by the policy file".to_owned(),
-            instead: None,
-            at,
-        })
+        let reason = "is refused by the policy file".to_owned();
+        self.element(at).refuse(&format!("option.{}", bare(denied)), denied.to_owned(), reason, None)
     }
 
     fn subcommand_unknown(&self, at: usize) -> Flow {
-        ControlFlow::Break(Finding {
-            rule: format!("{}.unknown-subcommand", program(&self.node.id)),
-            subject: String::new(),
-            reason: "is not a subcommand that the policy knows".to_owned(),
-            instead: None,
-            at,
-        })
+        let reason = "is not a subcommand that the policy knows".to_owned();
+        self.element(at).refuse("unknown-subcommand", String::new(), reason, None)
     }
 
     fn subcommand_refused(&self, at: usize) -> Flow {
-        let program = program(&self.node.id);
         let allowed = self.operator.subcommands.unwrap_or(&[]).join(", ");
-        ControlFlow::Break(Finding {
-            rule: format!("{program}.subcommand"),
-            subject: String::new(),
-            reason: "is not a subcommand that the policy allows".to_owned(),
-            instead: Some(format!("allowed: {allowed}")),
-            at,
-        })
+        let reason = "is not a subcommand that the policy allows".to_owned();
+        self.element(at).refuse("subcommand", String::new(), reason, Some(format!("allowed: {allowed}")))
     }
 }
 
