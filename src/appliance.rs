@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, RunUser, server_environment};
-use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared};
+use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
@@ -23,6 +23,7 @@ use crate::sandbox::host::Own;
 use crate::sandbox::own;
 use crate::sandbox::profile::{Profile, ProfileError};
 use crate::sandbox::rlimits;
+use crate::sandbox::secrets::Secrets;
 
 /// Profiles that are remembered; with `allow_any` there are as many as programs.
 const PROFILES: usize = 1024;
@@ -136,6 +137,19 @@ pub struct Appliance {
     profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
     /// What the host was found to be at start, where it was looked at.
     host: Option<HostFacts>,
+    /// Runs are recorded, for `learn`.
+    recording: Option<Recording>,
+    /// What they touched.
+    touched: Mutex<Vec<Touch>>,
+}
+
+/// How the runs of an appliance are recorded that `learn` made.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// What they may not read.
+    pub secrets: Secrets,
+    /// They may connect to any TCP port.
+    pub network: bool,
 }
 
 impl Appliance {
@@ -157,6 +171,18 @@ impl Appliance {
         Self::launch(config, true)
     }
 
+    /// The same, but nothing stays of what commands write into the workspace, and with `recording` they run
+    /// in a profile that is wider than the policy's and is told of all that they touch.
+    ///
+    /// # Errors
+    /// As [`Appliance::start`], or where the host has no means to throw writes away.
+    pub fn start_throw_away(config: Config, recording: Option<Recording>) -> Result<Self, StartError> {
+        let config = Arc::new(config);
+        let launcher = crate::launch::start_throw_away(&config)?;
+        host::require(&config, launcher.facts(), false)?;
+        Ok(Self { recording, ..Self::with(config, launcher)? })
+    }
+
     fn launch(config: Config, confined: bool) -> Result<Self, StartError> {
         let config = Arc::new(config);
         let launcher = crate::launch::start(&config)?;
@@ -171,10 +197,24 @@ impl Appliance {
             walls = Some(own);
         }
         let host = host.map(|host| host::recorded(&config, launcher.facts(), &host, walls.as_ref()));
+        Ok(Self { host, ..Self::with(config, launcher)? })
+    }
+
+    fn with(config: Arc<Config>, launcher: Launcher) -> Result<Self, StartError> {
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
         let places = Semaphore::new(config.limits.jobs);
-        Ok(Self { policy, launcher, audit, places, profiles: Mutex::new(HashMap::new()), host })
+        let (profiles, touched) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
+        Ok(Self { policy, launcher, audit, places, profiles, host: None, recording: None, touched })
+    }
+
+    /// What recorded runs have touched since this was asked last.
+    ///
+    /// # Errors
+    /// A thread panicked while it held the list.
+    pub fn take_touched(&self) -> Result<Vec<Touch>, LaunchError> {
+        let mut held = self.touched.lock().map_err(|e| LaunchError::new("recorder", 0, &e.to_string()))?;
+        Ok(std::mem::take(&mut *held))
     }
 
     /// Records that a server starts to serve `transport`, and the policy it serves.
@@ -318,7 +358,10 @@ impl Appliance {
         }
         let failed = |e: ProfileError| LaunchError::new("profile", 0, &e.to_string());
         let command = Command { name, ..Command::clone(plan.command()) };
-        let profile = Profile::compile(self.config(), &command, program).map_err(failed)?;
+        let mut profile = Profile::compile(self.config(), &command, program).map_err(failed)?;
+        if let Some(Recording { secrets, network }) = &self.recording {
+            profile = profile.widened(secrets.clone(), *network);
+        }
         let digest = profile.digest().map_err(|e| LaunchError::new("profile", 0, &e.to_string()))?;
         let ready = Prepared { profile: Arc::new(profile), digest };
         let mut profiles = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?;
@@ -366,7 +409,13 @@ impl Appliance {
         // A supervisor that died took the status with it: the launcher has killed what was left, and
         // "unknown" is the only honest answer.
         let (ended, fault) = match ended {
-            Ok(ended) => (Some(ended), None),
+            Ok(mut ended) => {
+                // Poisoned only by a panic, and then nobody asks for it any more.
+                if let Ok(mut touched) = self.touched.lock() {
+                    touched.append(&mut ended.touched);
+                }
+                (Some(ended), None)
+            }
             Err(error) => (None, Some(error.message)),
         };
         let exit = match ended.as_ref().map(|e| (e.code, e.signal)) {

@@ -5,6 +5,7 @@
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use caps::CapSet;
@@ -31,6 +32,9 @@ const SCRATCH_MOUNTS: &[&str] = &["/dev/shm", "/mnt", "/srv"];
 const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
 /// Files and directories of one run's scratch file system.
 const SCRATCH_INODES: u64 = 16_384;
+
+/// Bytes that commands may write into a workspace that is thrown away.
+const OVERLAY_BYTES: u64 = 256 << 20;
 
 /// Runs all steps and reports what is in force.
 pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
@@ -106,9 +110,9 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
     // What the host mounts into the workspace later would come without the attributes: it stays out.
     nix::mount::mount(none, ws, none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .map_err(nx("workspace mount"))?;
-    let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
+    let attrs = NOEXEC | NOSUID | NODEV | if setup.write && !setup.throw_away { 0 } else { RDONLY };
     sys::mount_attrs(&path, attrs).map_err(io("workspace mount"))?;
-    if setup.write {
+    if setup.write && !setup.throw_away {
         protect_repository(ws, setup.repository_write)?;
     }
     for alias in aliases::of(ws).map_err(io("mounts"))? {
@@ -121,6 +125,10 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
             }
             Alias::Part(place) => sys::mount_attrs(&c_path(place)?, attrs | RDONLY).map_err(|e| step(&e))?,
         }
+    }
+    if setup.throw_away {
+        overlay(setup, uid, gid)?;
+        protect_repository(ws, setup.repository_write)?;
     }
     let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
     let Some(place) = SCRATCH_MOUNTS.iter().find(free) else { return Ok(None) };
@@ -139,6 +147,41 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
         tmpfs(&slot, &options)?;
     }
     Ok(Some(place))
+}
+
+/// Covers the workspace, which is read-only by now, with an overlay of it: what is written there lies in
+/// memory and is gone with this mount namespace. Mounts of the host below the workspace are not shown.
+fn overlay(setup: &Setup, uid: u32, gid: u32) -> Result<(), Failure> {
+    let none: Option<&str> = None;
+    let ws = &setup.workspace;
+    let meta = ws.metadata().map_err(io("overlay"))?;
+    let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
+    let place = SCRATCH_MOUNTS.iter().find(free).ok_or_else(|| failure("overlay", &"no place for it", 0))?;
+    let place = Path::new(place);
+    let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    let options = format!("size={OVERLAY_BYTES},mode=0700");
+    nix::mount::mount(Some("overlay"), place, Some("tmpfs"), flags, Some(&*options)).map_err(nx("overlay"))?;
+    let upper = place.join("upper");
+    for dir in [&upper, &place.join("work")] {
+        std::fs::create_dir(dir).map_err(io("overlay"))?;
+    }
+    // The root of the overlay has the attributes of the upper directory.
+    std::fs::set_permissions(&upper, meta.permissions()).map_err(io("overlay"))?;
+    std::os::unix::fs::chown(&upper, Some(meta.uid()), Some(meta.gid()))
+        .or_else(|_| std::os::unix::fs::chown(&upper, Some(uid), Some(gid)))
+        .map_err(io("overlay"))?;
+    // A relative name: the path of a workspace may hold what the options would need escaped.
+    nix::unistd::chdir(ws).map_err(nx("overlay"))?;
+    let mount = |more: &str| {
+        let options = format!("lowerdir=.,upperdir={0}/upper,workdir={0}/work{more}", place.display());
+        nix::mount::mount(Some("overlay"), ws, Some("overlay"), flags, Some(&*options))
+    };
+    // In a user namespace the attributes of an overlay need the other prefix.
+    mount("").or_else(|_| mount(",userxattr")).map_err(nx("overlay"))?;
+    nix::unistd::chdir("/").map_err(nx("overlay"))?;
+    // The overlay holds on to it; nobody else can reach it any more.
+    nix::mount::umount2(place, nix::mount::MntFlags::MNT_DETACH).map_err(nx("overlay"))?;
+    nix::mount::mount(none, ws, none, MsFlags::MS_PRIVATE, none).map_err(nx("overlay"))
 }
 
 /// Mount point of one run's scratch file system.

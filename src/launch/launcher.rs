@@ -165,7 +165,8 @@ impl Launcher {
     fn stub(&mut self, id: u32, profile: Option<Box<Profile>>) -> Result<Option<OwnedFd>, Failure> {
         if let Some(profile) = profile {
             let answer = Answer::Supervisor(self.mark);
-            let filter = filter::compile(&syscalls::table(profile.switches()), answer);
+            let table = if profile.recorded.is_some() { syscalls::recorded } else { syscalls::table };
+            let filter = filter::compile(&table(profile.switches()), answer);
             let filter = filter.map_err(|e| failure("seccomp", &e, 0))?;
             self.profiles.insert(id, (*profile, filter));
         }

@@ -10,7 +10,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use super::wire::{DeniedCall, Execution, Fidelity};
+use super::observe::{Answer, Recorder};
+use super::wire::{DeniedCall, Execution, Fidelity, Touch};
 use crate::sys::{self, Told};
 
 /// Calls that are answered before the supervisor looks at its deadline again.
@@ -31,11 +32,21 @@ pub(super) struct Listener {
     starts: Vec<Execution>,
     /// All starts, the ones not kept included.
     started: u32,
+    /// Only of a recorded run.
+    recorder: Option<Box<Recorder>>,
 }
+
+/// Forbidden calls, programs that were started, how many in all, and what a recorded run touched.
+pub(super) type Heard = (Vec<DeniedCall>, Vec<Execution>, u32, Vec<Touch>);
 
 impl Listener {
     pub(super) fn new(fd: OwnedFd) -> Self {
-        Self { fd, denied: Vec::new(), starts: Vec::new(), started: 0 }
+        Self { fd, denied: Vec::new(), starts: Vec::new(), started: 0, recorder: None }
+    }
+
+    /// The same, that takes down what is touched as well.
+    pub(super) fn recording(fd: OwnedFd, recorder: Recorder) -> Self {
+        Self { recorder: Some(Box::new(recorder)), ..Self::new(fd) }
     }
 
     /// To poll for.
@@ -60,12 +71,17 @@ impl Listener {
 
     fn answer(&mut self, told: &Told) {
         let starts = i64::from(told.nr) == libc::SYS_execve || i64::from(told.nr) == libc::SYS_execveat;
+        let recorded = self.recorder.as_mut().and_then(|recorder| recorder.hear(told));
         if starts {
             self.starts(told);
-        } else {
+        } else if recorded.is_none() {
             self.denies(told);
         }
-        let errno = (!starts).then_some(libc::EPERM);
+        let errno = match recorded {
+            Some(Answer::Go) => None,
+            Some(Answer::Fail(errno)) => Some(errno),
+            None => (!starts).then_some(libc::EPERM),
+        };
         // ENOENT: the caller has died.
         drop(sys::seccomp_answer(self.fd.as_fd(), told.id, errno));
     }
@@ -105,9 +121,15 @@ impl Listener {
     }
 
     /// What was heard, at the end of the run.
-    pub(super) fn heard(mut self) -> (Vec<DeniedCall>, Vec<Execution>, u32) {
+    pub(super) fn heard(mut self) -> Heard {
         self.confirm();
-        (self.denied, self.starts, self.started)
+        self.taken()
+    }
+
+    /// The same without another look at the processes, which opens files.
+    pub(super) fn taken(&mut self) -> Heard {
+        let touched = self.recorder.as_mut().map_or_else(Vec::new, |recorder| recorder.taken());
+        (std::mem::take(&mut self.denied), std::mem::take(&mut self.starts), self.started, touched)
     }
 }
 

@@ -15,6 +15,7 @@ mod client;
 mod confine;
 mod launcher;
 mod listen;
+mod observe;
 pub mod requirements;
 mod scratch;
 mod stub;
@@ -22,7 +23,7 @@ mod tree;
 mod wire;
 
 pub use client::{Launcher, Prepared, Running};
-pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity};
+pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, Touch};
 
 use crate::config::Config;
 use crate::sandbox::identity;
@@ -74,6 +75,19 @@ pub fn become_launcher_if_asked() {
 /// # Errors
 /// A step that failed, or a requirement that does not hold, with its remedy.
 pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
+    launch(config, false)
+}
+
+/// The same, but nothing that a command writes into the workspace stays: it goes to an overlay that ends
+/// with the launcher.
+///
+/// # Errors
+/// As [`start`]; and where the host allows no mounts, unless the workspace is read-only.
+pub fn start_throw_away(config: &Config) -> Result<Launcher, LaunchError> {
+    launch(config, true)
+}
+
+fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
     crate::sys::survive_file_size_limit()
         .map_err(|e| LaunchError::new("signals", e.raw_os_error().unwrap_or(0), &e.to_string()))?;
     let workspace = &config.workspace;
@@ -84,11 +98,16 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
         write: workspace.write,
         repository_write: workspace.repository_write,
         user,
+        throw_away: throw_away && workspace.write,
         isolate: true,
         scratch_slots: client::stubs(config.limits.jobs),
         scratch_bytes: SCRATCH_BYTES,
     };
     let launcher = Launcher::start(&setup).or_else(|first| {
+        if setup.throw_away {
+            let text = format!("what a command writes could not be thrown away ({first}): allow user namespaces");
+            return Err(LaunchError::new("overlay", first.errno, &text));
+        }
         // Namespaces are refused in many containers; a second launcher does without.
         let again = Launcher::start(&wire::Setup { isolate: false, ..setup.clone() })?;
         tracing::info!("no mount namespace for commands ({first}); relying on the mounts of the host");

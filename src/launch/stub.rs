@@ -20,6 +20,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::listen::Listener;
+use super::observe::{self, Ears};
 use super::scratch::Scratch;
 use super::tree;
 use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest, failure, io, nx};
@@ -64,7 +65,12 @@ impl Stub<'_> {
         let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
         if let Ok(Some(packet)) = asked {
             let end = match self.run(packet, &ruleset, &signals, listener, socket) {
-                Ok(ended) => FromStub::Ended(ended),
+                Ok(mut ended) => {
+                    for part in observe::parts(std::mem::take(&mut ended.touched)) {
+                        drop(say(&FromStub::Touched(part))); // a server that is gone needs none
+                    }
+                    FromStub::Ended(ended)
+                }
                 Err(failure) => FromStub::Failed(failure),
             };
             self.clean();
@@ -84,7 +90,7 @@ impl Stub<'_> {
         }
     }
 
-    fn confine(&self) -> Result<(OwnedFd, SignalFd, Listener), Failure> {
+    fn confine(&self) -> Result<(OwnedFd, SignalFd, Ears), Failure> {
         nix::unistd::setsid().map_err(nx("setsid"))?;
         nix::sys::prctl::set_child_subreaper(true).map_err(nx("child_subreaper"))?;
         // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
@@ -99,8 +105,15 @@ impl Stub<'_> {
         let scopes = landlock::scopes().map_err(rules)?;
         sys::landlock_restrict_self(&scopes).map_err(io("landlock"))?;
         sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
-        let listener = sys::seccomp_install(self.filter).map_err(io("seccomp"))?;
-        Ok((command, signals, Listener::new(listener)))
+        let install = || sys::seccomp_install(self.filter).map_err(io("seccomp"));
+        let ears = match &self.profile.recorded {
+            None => Ears::Own(Box::new(Listener::new(install()?))),
+            Some(recorded) => {
+                let scratch = self.scratch.map(Scratch::path);
+                observe::start(recorded, &self.profile.workspace, scratch, install)?
+            }
+        };
+        Ok((command, signals, ears))
     }
 
     fn run(
@@ -108,7 +121,7 @@ impl Stub<'_> {
         packet: Packet<RunRequest>,
         ruleset: &OwnedFd,
         signals: &SignalFd,
-        listener: Listener,
+        listener: Ears,
         socket: BorrowedFd<'_>,
     ) -> Result<Ended, Failure> {
         let Packet { header: request, blob, fds } = packet;
@@ -188,7 +201,7 @@ fn supervise(
     started: Instant,
     deadline: Instant,
     signals: &SignalFd,
-    mut listener: Listener,
+    mut listener: Ears,
     socket: BorrowedFd<'_>,
 ) -> Ended {
     let mut end =
@@ -205,7 +218,9 @@ fn supervise(
         let wait = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         let again = std::mem::take(&mut more);
         let wait = if again { PollTimeout::ZERO } else { wait };
-        let mut fds = [socket, signals.as_fd(), listener.fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        // Where another thread listens, the socket stands in.
+        let ears = listener.fd().unwrap_or(socket);
+        let mut fds = [socket, signals.as_fd(), ears].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         // EINTR and a full timeout both lead back to the checks above.
         if poll(&mut fds, wait).is_err() {
             continue;
@@ -225,7 +240,7 @@ fn supervise(
     }
     let wall = started.elapsed();
     let running = u32::from(end.ended.is_none());
-    let (denied, executions, executed) = listener.heard();
+    let (denied, executions, executed, touched) = listener.heard();
     let swept = tree::kill_all(|status| end.count(status));
     let (code, signal) = end.ended.unwrap_or((None, None));
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
@@ -242,6 +257,7 @@ fn supervise(
         denied,
         executions,
         executed,
+        touched,
     }
 }
 

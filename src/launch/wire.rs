@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) repository_write: bool,
     /// User and group to become, when the server is root.
     pub(crate) user: Option<(u32, u32)>,
+    /// Whether what commands write into the workspace goes to an overlay, gone with the launcher.
+    pub(crate) throw_away: bool,
     /// Try to get a mount namespace of its own.
     pub(crate) isolate: bool,
     /// Private scratch file systems to make: one a stub that can exist at the same time.
@@ -129,6 +131,8 @@ pub(crate) enum FromStub {
     },
     /// It was not, and nothing is left.
     Failed(Failure),
+    /// A part of what a recorded run touched, before its end is told.
+    Touched(Vec<Touch>),
     /// It ended, and so did everything it left.
     Ended(Ended),
 }
@@ -197,6 +201,26 @@ pub struct Ended {
     pub executions: Vec<Execution>,
     /// How many there were in all.
     pub executed: u32,
+    /// What a recorded run touched; it comes in packets of its own.
+    #[serde(skip)]
+    pub touched: Vec<Touch>,
+}
+
+/// One thing that a recorded run asked for and that is there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Touch {
+    /// A file or directory was opened for reading.
+    Read(String),
+    /// It was opened for writing, made, moved or removed.
+    Write(String),
+    /// A program file was started, or is what a script is started with.
+    Execute(String),
+    /// It holds secrets: it was asked for and refused.
+    Refused(String),
+    /// A TCP port was connected to.
+    Connect(u16),
+    /// There was more than is kept.
+    More,
 }
 
 /// A system call that was forbidden.

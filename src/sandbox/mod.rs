@@ -9,4 +9,5 @@ pub mod landlock;
 pub mod own;
 pub mod profile;
 pub mod rlimits;
+pub mod secrets;
 pub mod syscalls;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::elf::{self, ElfError};
+use super::secrets::Secrets;
 use super::syscalls::Switches;
 use crate::config::program::Program;
 use crate::config::{Command, Config};
@@ -26,6 +27,22 @@ pub const PROC_FILES: &[&str] = &[
     "/proc/sys/kernel/ngroups_max",
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/cpu/possible",
+];
+/// Where a recorded run may start programs.
+pub const PROGRAM_PLACES: &[&str] = &[
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local",
+    "/usr/share",
+    "/opt",
+    "/nix/store",
 ];
 /// The loader's cache of library places.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
@@ -49,6 +66,20 @@ pub struct Profile {
     pub workspace_write: bool,
     /// TCP ports that may be connected to.
     pub tcp: Vec<u16>,
+    /// A recorded run: only `learn` makes one, and it is never served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
+}
+
+/// What sets the profile of a recorded run apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// What it may not read though it may read everything else.
+    pub secrets: Secrets,
+    /// What the profile grants without being widened, which need not be recorded.
+    pub granted: Vec<PathBuf>,
+    /// Any TCP port may be connected to.
+    pub network: bool,
 }
 
 /// Why a profile could not be made.
@@ -112,13 +143,26 @@ impl Profile {
             workspace: config.workspace.path.clone(),
             workspace_write: config.workspace.write,
             tcp: config.sandbox.network.clone(),
+            recorded: None,
         })
+    }
+
+    /// The profile of a recorded run: it reads everything but `secrets`, starts what lies in the system's
+    /// directories of programs, and is told of each file. What it writes must be thrown away.
+    #[must_use]
+    pub fn widened(mut self, secrets: Secrets, network: bool) -> Self {
+        let granted = self.execute.iter().chain(&self.read).chain(&self.write).cloned().collect();
+        self.execute.extend(existing(PROGRAM_PLACES));
+        self.read.extend(secrets.all_but());
+        self.recorded = Some(Recorded { secrets, granted, network });
+        self
     }
 
     /// Switches of the system-call filter.
     #[must_use]
     pub fn switches(&self) -> Switches {
-        Switches { write: self.workspace_write, tcp: !self.tcp.is_empty() }
+        let any = self.recorded.as_ref().is_some_and(|recorded| recorded.network);
+        Switches { write: self.workspace_write, tcp: any || !self.tcp.is_empty() }
     }
 
     /// `sha256:` and 64 hex digits over the profile as the kernel gets it.
