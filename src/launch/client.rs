@@ -146,7 +146,9 @@ impl Launcher {
         match receive(&stub).await? {
             FromStub::Started { pid } => Ok(Running { socket: stub, pid, _refill: self.refill(prepared) }),
             FromStub::Failed(failure) => Err(failure.into()),
-            FromStub::Ready | FromStub::Touched(_) | FromStub::Ended(_) => Err(LaunchError::new("stub", 0, "unexpected answer")),
+            FromStub::Ready | FromStub::Touched(_) | FromStub::Ended(_) => {
+                Err(LaunchError::new("stub", 0, "unexpected answer"))
+            }
         }
     }
 

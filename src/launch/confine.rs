@@ -160,7 +160,8 @@ fn overlay(setup: &Setup, uid: u32, gid: u32) -> Result<(), Failure> {
     let place = Path::new(place);
     let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     let options = format!("size={OVERLAY_BYTES},mode=0700");
-    nix::mount::mount(Some("overlay"), place, Some("tmpfs"), flags, Some(&*options)).map_err(nx("overlay"))?;
+    nix::mount::mount(Some("overlay"), place, Some("tmpfs"), flags, Some(&*options))
+        .map_err(nx("overlay"))?;
     let upper = place.join("upper");
     for dir in [&upper, &place.join("work")] {
         std::fs::create_dir(dir).map_err(io("overlay"))?;

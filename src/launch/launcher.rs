@@ -62,6 +62,7 @@ pub(super) fn serve() {
                     signals,
                     facts,
                     root,
+                    throw_away: setup.throw_away,
                     profiles: HashMap::new(),
                     mark,
                     children: HashMap::new(),
@@ -101,6 +102,7 @@ struct Launcher {
     signals: SignalFd,
     facts: Facts,
     root: OwnedFd,
+    throw_away: bool,
     profiles: HashMap<u32, (Profile, Vec<Insn>)>,
     /// Marks the start of a command for the filters: unknown to commands, though nothing hangs on it.
     mark: u32,
@@ -191,6 +193,7 @@ impl Launcher {
                     filter,
                     mark: self.mark,
                     root: &self.root,
+                    throw_away: self.throw_away,
                     scratch: scratch.as_ref(),
                 }
                 .serve();

@@ -105,7 +105,8 @@ fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
     };
     let launcher = Launcher::start(&setup).or_else(|first| {
         if setup.throw_away {
-            let text = format!("what a command writes could not be thrown away ({first}): allow user namespaces");
+            let text =
+                format!("what a command writes could not be thrown away ({first}): allow user namespaces");
             return Err(LaunchError::new("overlay", first.errno, &text));
         }
         // Namespaces are refused in many containers; a second launcher does without.

@@ -118,10 +118,13 @@ pub(super) fn parts(touched: Vec<Touch>) -> Vec<Vec<Touch>> {
     let mut parts: Vec<Vec<Touch>> = Vec::new();
     let mut left = 0;
     for touch in touched {
-        let size = 32 + match &touch {
-            Touch::Read(path) | Touch::Write(path) | Touch::Execute(path) | Touch::Refused(path) => path.len(),
-            Touch::Connect(_) | Touch::More => 0,
-        };
+        let size = 32
+            + match &touch {
+                Touch::Read(path) | Touch::Write(path) | Touch::Execute(path) | Touch::Refused(path) => {
+                    path.len()
+                }
+                Touch::Connect(_) | Touch::More => 0,
+            };
         match parts.last_mut().filter(|_| left >= size) {
             Some(part) => part.push(touch),
             None => {
@@ -320,7 +323,11 @@ fn settled(path: &Path, what: Use, pid: i32) -> Option<PathBuf> {
     let path = match path.strip_prefix("/proc/self").or_else(|_| path.strip_prefix("/proc/thread-self")) {
         Ok(rest) => own(rest),
         // These lead to descriptors that the command holds already.
-        Err(_) if ["/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|p| path.starts_with(p)) => {
+        Err(_)
+            if ["/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"]
+                .iter()
+                .any(|p| path.starts_with(p)) =>
+        {
             return None;
         }
         Err(_) => path.to_owned(),

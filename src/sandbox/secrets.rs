@@ -82,7 +82,8 @@ impl Secrets {
         let own = PLACES.iter().map(PathBuf::from).chain(more);
         // The root of everything is nobody's home.
         let own = own.filter(|path| path.is_absolute() && path != Path::new("/"));
-        let real: Vec<PathBuf> = own.flat_map(|path| [path.canonicalize().ok(), Some(path)]).flatten().collect();
+        let real: Vec<PathBuf> =
+            own.flat_map(|path| [path.canonicalize().ok(), Some(path)]).flatten().collect();
         Self { places: real.into_iter().filter(|path| path != Path::new("/")).collect() }
     }
 
@@ -157,7 +158,9 @@ mod tests {
     #[test]
     fn places_and_names_are_held() {
         let secrets = Secrets::new([PathBuf::from("/people/u"), PathBuf::from("/")]);
-        for path in ["/root", "/root/x", "/people/u/.gitconfig", "/etc/shadow", "/srv/.ssh/known_hosts", "/x/id_rsa"] {
+        for path in
+            ["/root", "/root/x", "/people/u/.gitconfig", "/etc/shadow", "/srv/.ssh/known_hosts", "/x/id_rsa"]
+        {
             assert!(secrets.hold(Path::new(path)), "{path}");
         }
         for path in ["/", "/people", "/etc", "/etc/passwd", "/usr/share/ssh", "/rootless"] {
