@@ -12,6 +12,7 @@ mod print;
 mod proposal;
 mod verify;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -84,6 +85,14 @@ pub struct Args {
     argv: Vec<OsString>,
 }
 
+/// What a run may do beyond its section.
+#[derive(Debug, Default, Clone)]
+struct Walls {
+    write: bool,
+    repository_write: bool,
+    ports: BTreeSet<u16>,
+}
+
 /// Why there is no proposal, with the exit status.
 struct Failure(u8, String);
 
@@ -116,9 +125,14 @@ fn learn(args: &Args) -> Result<u8, Failure> {
     if recorded.ran().is_none() {
         return Err(format!("the recorded run: {}", recorded.shown()).into());
     }
-    let base = learner.profile(&learner.command(), false)?;
-    let mut proposal = Proposal::of(&base, &learner.secrets, &touched, &recorded, learner.interpreter)?;
+    let base = learner.profile(&learner.command())?;
+    let mut proposal = Proposal::of(&base, &learner.secrets, &touched, &recorded, args.confine_interpreter)?;
+    let helpers = Command { execute: proposal.execute.clone(), ..learner.command() };
+    proposal.without(&learner.profile(&helpers)?);
     proposal.only_reading = !writable;
+    for path in &proposal.loud {
+        say(&format!("WARNING: it starts {}, which is always denied as a name", path.display()));
+    }
     let verified = verify::smallest(&learner, &mut proposal, &recorded)?;
     let text = print::toml(&learner, &proposal, &recorded, &verified);
     let mut out = std::io::stdout();
@@ -139,7 +153,7 @@ struct Learner<'a> {
     /// The name is always denied, and asked for all the same.
     interpreter: bool,
     /// What the policy already sets for this command.
-    preset: std::collections::BTreeMap<String, String>,
+    preset: BTreeMap<String, String>,
     /// The policy already has a section for it.
     listed: bool,
     write: bool,
@@ -198,7 +212,7 @@ impl<'a> Learner<'a> {
 
     /// The verdict on the vector, whatever files it names.
     fn judged(&self) -> Result<Result<(), Denial>, Failure> {
-        let config = self.config(self.recorded(), false, false)?;
+        let config = self.config(self.recorded(), Walls::default())?;
         let policy = Policy::new(Arc::new(config), &server_environment()).map_err(|e| e.to_string())?;
         let argv: Vec<&[u8]> = self.args.argv.iter().map(|argument| argument.as_bytes()).collect();
         Ok(policy.judge_argv(&argv, None).map(drop))
@@ -215,9 +229,11 @@ impl<'a> Learner<'a> {
         Command { any_path: true, ..self.command() }
     }
 
-    /// The policy with this entry, and a workspace that may be written or not.
-    fn config(&self, command: Command, write: bool, repository_write: bool) -> Result<Config, Failure> {
+    /// The policy with this entry, and with these walls of the workspace and the network.
+    fn config(&self, command: Command, walls: Walls) -> Result<Config, Failure> {
         let mut config = load(self.args)?;
+        let Walls { write, repository_write, ports } = walls;
+        config.sandbox.network.extend(ports);
         let (path, root) = (config.workspace.path.clone(), Arc::clone(&config.workspace.root));
         config.workspace = Arc::new(Workspace { path, write, repository_write, root });
         config.allow_any = false;
@@ -227,8 +243,8 @@ impl<'a> Learner<'a> {
     }
 
     /// What the kernel gets for `command`.
-    fn profile(&self, command: &Command, write: bool) -> Result<Profile, Failure> {
-        let config = self.config(command.clone(), write, false)?;
+    fn profile(&self, command: &Command) -> Result<Profile, Failure> {
+        let config = self.config(command.clone(), Walls::default())?;
         let program =
             config.programs.lookup(&self.name).map_err(|absent| Failure(NOT_FOUND, absent.to_string()))?;
         Ok(Profile::compile(&config, command, &program).map_err(|e| e.to_string())?)
@@ -238,12 +254,13 @@ impl<'a> Learner<'a> {
     /// cannot: the first refused write is recorded, and may end it.
     fn record(&self) -> Result<(Ending, Vec<Touch>, bool), Failure> {
         let recording = || Some(Recording { secrets: self.secrets.clone(), network: self.args.network });
-        let wide = self.config(self.recorded(), true, true)?;
+        let all = Walls { write: true, repository_write: true, ..Walls::default() };
+        let wide = self.config(self.recorded(), all)?;
         let (appliance, writable) = match Appliance::start_throw_away(wide, recording()) {
             Ok(appliance) => (appliance, true),
             Err(StartError::Launch(error)) if error.step == "overlay" => {
                 say(&format!("{error}; the workspace is read-only for the recorded run"));
-                let narrow = self.config(self.recorded(), false, false)?;
+                let narrow = self.config(self.recorded(), Walls::default())?;
                 let started = Appliance::start_throw_away(narrow, recording()).map_err(|e| e.to_string())?;
                 (started, false)
             }
@@ -255,8 +272,8 @@ impl<'a> Learner<'a> {
     }
 
     /// One run under a command of the policy.
-    fn attempt(&self, command: Command, write: bool, repository_write: bool) -> Result<Ending, Failure> {
-        let config = self.config(command, write, repository_write)?;
+    fn attempt(&self, command: Command, walls: Walls) -> Result<Ending, Failure> {
+        let config = self.config(command, walls)?;
         let appliance = Appliance::start_throw_away(config, None).map_err(|e| e.to_string())?;
         self.run(&appliance)
     }

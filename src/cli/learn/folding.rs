@@ -1,6 +1,8 @@
 //! Files into directories, where that grants little more. Called by `learn` only.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +68,21 @@ pub(super) fn obstacle(dir: &Path, secrets: &Secrets, workspace: &Path) -> Optio
     }
 }
 
-/// Whether nothing below `dir` is a program, as far as modes say it.
+/// Whether a file is one that the loader runs for whoever may read it. A script is none: it is of no use
+/// without its interpreter, which nothing here grants.
+fn is_program(path: &Path, meta: &Metadata) -> bool {
+    if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 {
+        return false;
+    }
+    let mut magic = [0u8; 4];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut magic)) {
+        Ok(()) => magic == *b"\x7fELF",
+        // Shorter than that it is none; what cannot be read may be one.
+        Err(e) => e.kind() != ErrorKind::UnexpectedEof,
+    }
+}
+
+/// Whether there is no program below `dir`.
 fn harmless(dir: &Path) -> bool {
     let mut left = vec![dir.to_path_buf()];
     let mut seen = 0;
@@ -76,7 +92,7 @@ fn harmless(dir: &Path) -> bool {
             seen += 1;
             let Ok(entry) = entry else { return false };
             let Ok(meta) = entry.metadata() else { return false };
-            if seen > ENTRIES || meta.is_file() && meta.permissions().mode() & 0o111 != 0 {
+            if seen > ENTRIES || is_program(&entry.path(), &meta) {
                 return false;
             }
             if meta.is_dir() {
@@ -151,8 +167,10 @@ mod tests {
             std::fs::create_dir_all(base.join(dir)).unwrap();
         }
         std::fs::write(base.join("data/sub/x"), "").unwrap();
-        std::fs::write(base.join("tools/sub/x"), "").unwrap();
-        std::fs::set_permissions(base.join("tools/sub/x"), PermissionsExt::from_mode(0o755)).unwrap();
+        for (name, content) in [("data/sub/script", "#!/bin/x"), ("tools/sub/x", "\x7fELF")] {
+            std::fs::write(base.join(name), content).unwrap();
+            std::fs::set_permissions(base.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+        }
         let secrets = Secrets::of_host([base.join("home")]);
         let obstacle = |dir: &Path| obstacle(dir, &secrets, &base.join("above/ws"));
         assert_eq!(obstacle(&base.join("data")), None);

@@ -31,7 +31,7 @@ pub(super) fn toml(
             "The policy has a section of this name, whose other keys were not looked at: merge them.",
         );
     }
-    if found.interpreter {
+    if learner.interpreter {
         comment(
             &mut out,
             "WARNING: always denied, since it runs what it is handed. The kernel profile is the only",
@@ -41,9 +41,14 @@ pub(super) fn toml(
             "wall: what it may read it may print, and what it may execute it may run with any arguments.",
         );
     }
+    for path in found.loud.iter().filter(|path| found.execute.contains(path)) {
+        let text =
+            "is always denied as a name: whoever can start it through this program runs any code with it";
+        comment(&mut out, &format!("WARNING: {} {text}", path.display()));
+    }
     // Writing to a string cannot fail.
     let _ = writeln!(out, "[command.{}]", key(&learner.name));
-    if found.interpreter {
+    if learner.interpreter {
         let _ = writeln!(out, "interpreters = \"confine\"");
     }
     list(&mut out, "execute", &found.execute);
@@ -93,7 +98,7 @@ fn needs(out: &mut String, learner: &Learner<'_>, found: &Proposal) {
             }
             _ => "",
         };
-        comment(out, &format!("forbidden system call: {name}, {count} times{hint}"));
+        comment(out, &format!("forbidden system call: {name} ({count}×){hint}"));
     }
     if found.partial {
         comment(out, "Not everything could be recorded: expect that something is missing.");
@@ -101,7 +106,10 @@ fn needs(out: &mut String, learner: &Learner<'_>, found: &Proposal) {
 }
 
 fn verdict(recorded: &Ending, verified: &Verified) -> String {
-    if verified.alike {
+    if !verified.stable && verified.alike {
+        "it ended with the same status; it prints something else each time, so that nothing was left out."
+            .to_owned()
+    } else if verified.alike {
         "it ended alike and printed the same.".to_owned()
     } else if verified.ending.same_status(recorded) {
         "it ended with the same status, but did not print the same.".to_owned()
@@ -170,9 +178,10 @@ pub(super) fn json(
     json!({
         "command": learner.name,
         "section": section,
+        "always_denied_helpers": texts(&mut found.loud.iter().map(PathBuf::as_path)),
         "execute": texts(&mut found.execute.iter().map(PathBuf::as_path)),
         "read": texts(&mut found.read.iter().map(PathBuf::as_path)),
-        "interpreters": found.interpreter.then_some("confine"),
+        "interpreters": learner.interpreter.then_some("confine"),
         "workspace": {
             "write": !found.written.is_empty(),
             "repository": found.repository,
@@ -190,6 +199,7 @@ pub(super) fn json(
             "same_status": verified.ending.same_status(recorded),
             "same_output": verified.ending.same_output(recorded),
             "ending": verified.ending.json(),
+            "stable_output": verified.stable,
             "runs": verified.runs,
         },
     })

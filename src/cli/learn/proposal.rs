@@ -29,8 +29,8 @@ pub(super) struct Proposal {
     pub(super) ports: BTreeSet<u16>,
     /// System calls that the filter forbade.
     pub(super) denied: Vec<(String, u32)>,
-    /// An always-denied program is started: the section needs `interpreters = "confine"`.
-    pub(super) interpreter: bool,
+    /// Helpers among `execute` that are always denied as names.
+    pub(super) loud: Vec<PathBuf>,
     /// Something could not be recorded.
     pub(super) partial: bool,
     /// The recorded run could write nothing.
@@ -44,14 +44,14 @@ impl Proposal {
         secrets: &Secrets,
         touched: &[Touch],
         recorded: &Ending,
-        interpreter: bool,
+        confine: bool,
     ) -> Result<Self, String> {
-        let mut found = Self { interpreter, ..Self::default() };
+        let mut found = Self::default();
         found.denied = recorded.ran().map(|ran| ran.denied.clone()).unwrap_or_else(Vec::new);
         let (mut files, mut directories) = (BTreeSet::new(), BTreeSet::new());
         for touch in touched {
             match touch {
-                Touch::Execute(path) => found.execute(base, path.into())?,
+                Touch::Execute(path) => found.execute(base, path.into(), confine)?,
                 Touch::Read(path) => found.read(base, path.into(), &mut files, &mut directories),
                 Touch::Write(path) => found.write(base, path.into()),
                 Touch::Refused(path) => found.refuse(path.into(), "a home directory, or a place of secrets"),
@@ -72,11 +72,16 @@ impl Proposal {
         Ok(found)
     }
 
+    /// Leaves out what `profile`, that of the command with its helpers, gives anyway: their libraries.
+    pub(super) fn without(&mut self, profile: &Profile) {
+        self.read.retain(|path| !profile.read.iter().any(|grant| path.starts_with(grant)));
+    }
+
     fn refuse(&mut self, path: PathBuf, why: &str) {
         self.refused.insert(path, why.to_owned());
     }
 
-    fn execute(&mut self, base: &Profile, path: PathBuf) -> Result<(), String> {
+    fn execute(&mut self, base: &Profile, path: PathBuf, confine: bool) -> Result<(), String> {
         let name =
             path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(String::new);
         if base.execute.contains(&path) {
@@ -86,15 +91,17 @@ impl Proposal {
             self.refuse(path, "nothing of the workspace can be executed");
             return Ok(());
         }
-        match knowledge::always_denied(&name).map_err(|e| e.to_string())? {
-            Some((group, reason)) if !self.interpreter => {
+        if let Some((group, reason)) = knowledge::always_denied(&name).map_err(|e| e.to_string())? {
+            if !confine {
                 let why = format!(
                     "started, but always denied ({group}: {reason}); --confine-interpreter proposes it all the same"
                 );
                 self.refuse(path, &why);
+                return Ok(());
             }
-            _ => self.execute.push(path),
+            self.loud.push(path.clone());
         }
+        self.execute.push(path);
         Ok(())
     }
 
@@ -154,9 +161,9 @@ mod tests {
         }
     }
 
-    fn proposed(touched: &[Touch], interpreter: bool) -> Proposal {
+    fn proposed(touched: &[Touch], confine: bool) -> Proposal {
         let (base, secrets) = (profile(Path::new("/w")), Secrets::of_host([]));
-        Proposal::of(&base, &secrets, touched, &Ending::Refused(String::new()), interpreter).unwrap()
+        Proposal::of(&base, &secrets, touched, &Ending::Refused(String::new()), confine).unwrap()
     }
 
     #[test]
@@ -195,6 +202,7 @@ mod tests {
         assert!(found.refused[Path::new("/usr/bin/bash")].contains("--confine-interpreter"));
         let confined = proposed(&touched, true);
         assert_eq!(confined.execute, [PathBuf::from("/usr/bin/bash")]);
+        assert_eq!(confined.loud, confined.execute);
     }
 
     #[test]
