@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::AccessFlags;
 
 use super::listen::{Heard, Listener};
-use super::wire::{Failure, Touch, failure, io};
+use super::wire::{self, Failure, Touch, failure};
 use crate::sandbox::profile::Recorded;
 use crate::sys::Told;
 
@@ -82,7 +82,7 @@ pub(super) fn start(
             listen(&fd, &shared);
         }
     };
-    std::thread::Builder::new().spawn(listen).map_err(io("recorder"))?;
+    std::thread::Builder::new().spawn(listen).map_err(wire::io("recorder"))?;
     let recorder = Recorder {
         recorded: recorded.clone(),
         workspace: workspace.to_owned(),
@@ -92,7 +92,7 @@ pub(super) fn start(
         written: 0,
     };
     let fd = install()?;
-    let polled = fd.try_clone().map_err(io("recorder"))?;
+    let polled = fd.try_clone().map_err(wire::io("recorder"))?;
     let shared = Arc::new(Mutex::new(Listener::recording(fd, recorder)));
     give.send((polled, Arc::clone(&shared))).map_err(|e| failure("recorder", &e, 0))?;
     Ok(Ears::Thread(shared))
@@ -213,22 +213,31 @@ impl Recorder {
             return Some(Answer::Go);
         };
         if nr == libc::SYS_connect {
-            let port = told.args.get(1).and_then(|address| port(&memory, *address));
-            port.into_iter().for_each(|port| self.keep(Touch::Connect(port)));
+            match port(&memory, argument(told, 1)) {
+                Ok(Some(port)) => self.keep(Touch::Connect(port)),
+                Ok(None) => {}
+                Err(_) => self.keep(Touch::More),
+            }
             return Some(Answer::Go);
         }
-        let flags = if nr == libc::SYS_openat2 {
-            told.args.get(2).and_then(|how| number::<8>(&memory, *how)).map(u64::from_le_bytes)
-        } else {
-            flags
+        let flags = match number::<8>(&memory, argument(told, 2)) {
+            _ if nr != libc::SYS_openat2 => flags,
+            Ok(how) => Some(u64::from_le_bytes(how)),
+            Err(_) => {
+                self.keep(Touch::More);
+                None
+            }
         };
         let Some(what) = what(nr, flags) else { return Some(Answer::Go) };
         let mut answer = Answer::Go;
         for place in places {
-            if let Some(path) = self.path(told, &memory, *place)
-                && self.touch(&path, what, told.pid) == Answer::Fail(libc::EACCES)
-            {
-                answer = Answer::Fail(libc::EACCES);
+            match path(told, &memory, *place) {
+                Ok(path) => {
+                    if let refused @ Answer::Fail(_) = self.touch(&path, what, told.pid) {
+                        answer = refused;
+                    }
+                }
+                Err(_) => self.keep(Touch::More),
             }
         }
         Some(answer)
@@ -237,25 +246,6 @@ impl Recorder {
     fn keep(&mut self, touch: Touch) {
         let full = self.touched.len() >= MOST;
         self.touched.insert(if full { Touch::More } else { touch });
-    }
-
-    /// The absolute path that a call names, its links not followed.
-    fn path(&self, told: &Told, memory: &File, place: At) -> Option<PathBuf> {
-        let address = *told.args.get(place.path)?;
-        let mut bytes = vec![0u8; PATH];
-        let read = memory.read_at(&mut bytes, address).ok()?;
-        let path = bytes.get(..read)?.split(|byte| *byte == 0).next().filter(|path| !path.is_empty())?;
-        let path = Path::new(OsStr::from_bytes(path));
-        if path.is_absolute() {
-            return Some(path.to_owned());
-        }
-        // The low half is the descriptor; the kernel ignores the rest.
-        let directory = place.directory.and_then(|arg| told.args.get(arg)).map(|fd| *fd as u32 as i32);
-        let base = match directory.filter(|fd| *fd != libc::AT_FDCWD) {
-            None => format!("/proc/{}/cwd", told.pid),
-            Some(fd) => format!("/proc/{}/fd/{fd}", told.pid),
-        };
-        Some(std::fs::read_link(base).ok()?.join(path))
     }
 
     fn touch(&mut self, path: &Path, what: Use, pid: i32) -> Answer {
@@ -292,8 +282,10 @@ impl Recorder {
             Use::Write => self.keep(Touch::Write(text)),
             Use::Execute => {
                 self.keep(Touch::Execute(text));
-                if let Some(interpreter) = interpreter(&real) {
-                    return self.touch(&interpreter, Use::Execute, pid);
+                match interpreter(&real) {
+                    Ok(Some(interpreter)) => return self.touch(&interpreter, Use::Execute, pid),
+                    Ok(None) => {}
+                    Err(_) => self.keep(Touch::More), // it can be started and not read
                 }
             }
         }
@@ -337,32 +329,57 @@ fn settled(path: &Path, what: Use, pid: i32) -> Option<PathBuf> {
         (Ok(real), Use::Read) => may(&real, AccessFlags::R_OK).then_some(real),
         (Ok(real), Use::Write) => Some(real),
         (Ok(real), Use::Execute) => (real.is_file() && may(&real, AccessFlags::X_OK)).then_some(real),
-        (Err(_), Use::Write) => Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)),
+        (Err(_), Use::Write) => {
+            Some(path.parent()?.canonicalize().into_iter().next()?.join(path.file_name()?))
+        }
         (Err(_), _) => None,
     }
 }
 
 /// What a script is started with.
-fn interpreter(file: &Path) -> Option<PathBuf> {
-    let mut head = [0u8; 256];
-    let read = File::open(file).ok()?.read(&mut head).ok()?;
-    let line = head.get(..read)?.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
-    Some(PathBuf::from(OsStr::from_bytes(word)))
+fn interpreter(file: &Path) -> io::Result<Option<PathBuf>> {
+    let mut head = Vec::new();
+    File::open(file)?.take(256).read_to_end(&mut head)?;
+    let line = head.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
+    let word = line.and_then(|line| line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty()));
+    Ok(word.map(|word| PathBuf::from(OsStr::from_bytes(word))))
+}
+
+/// The absolute path that a call names, its links not followed.
+fn path(told: &Told, memory: &File, place: At) -> io::Result<PathBuf> {
+    let mut bytes = vec![0u8; PATH];
+    let read = memory.read_at(&mut bytes, argument(told, place.path))?;
+    let text = bytes.get(..read).unwrap_or(&bytes).split(|byte| *byte == 0).next().unwrap_or(&[]);
+    let path = Path::new(OsStr::from_bytes(text));
+    // An empty one names nothing.
+    if path.is_absolute() || text.is_empty() {
+        return Ok(path.to_owned());
+    }
+    // The low half is the descriptor; the kernel ignores the rest.
+    let directory = place.directory.map(|at| argument(told, at) as u32 as i32);
+    let base = match directory.filter(|fd| *fd != libc::AT_FDCWD) {
+        None => format!("/proc/{}/cwd", told.pid),
+        Some(fd) => format!("/proc/{}/fd/{fd}", told.pid),
+    };
+    Ok(std::fs::read_link(base)?.join(path))
+}
+
+fn argument(told: &Told, at: usize) -> u64 {
+    told.args.get(at).copied().unwrap_or(0)
 }
 
 /// Bytes at an address.
-fn number<const N: usize>(memory: &File, address: u64) -> Option<[u8; N]> {
+fn number<const N: usize>(memory: &File, address: u64) -> io::Result<[u8; N]> {
     let mut bytes = [0u8; N];
-    memory.read_exact_at(&mut bytes, address).ok()?;
-    Some(bytes)
+    memory.read_exact_at(&mut bytes, address).map(|()| bytes)
 }
 
 /// The port of an internet address (ip(7)): the same place in both families.
-fn port(memory: &File, address: u64) -> Option<u16> {
+fn port(memory: &File, address: u64) -> io::Result<Option<u16>> {
     let [low, high, first, second] = number::<4>(memory, address)?;
     let family = i32::from(u16::from_ne_bytes([low, high]));
-    (family == libc::AF_INET || family == libc::AF_INET6).then(|| u16::from_be_bytes([first, second]))
+    let internet = family == libc::AF_INET || family == libc::AF_INET6;
+    Ok(internet.then(|| u16::from_be_bytes([first, second])))
 }
 
 #[cfg(test)]
@@ -394,9 +411,9 @@ mod tests {
         let keep = tempfile::tempdir().unwrap();
         let file = keep.path().join("script");
         std::fs::write(&file, "#! /usr/bin/env -S python3 -u\nprint()\n").unwrap();
-        assert_eq!(interpreter(&file), Some(PathBuf::from("/usr/bin/env")));
+        assert_eq!(interpreter(&file).unwrap(), Some(PathBuf::from("/usr/bin/env")));
         std::fs::write(&file, "\x7fELF").unwrap();
-        assert_eq!(interpreter(&file), None);
+        assert_eq!(interpreter(&file).unwrap(), None);
     }
 
     #[test]

@@ -82,9 +82,9 @@ impl Secrets {
         let own = PLACES.iter().map(PathBuf::from).chain(more);
         // The root of everything is nobody's home.
         let own = own.filter(|path| path.is_absolute() && path != Path::new("/"));
-        let real: Vec<PathBuf> =
-            own.flat_map(|path| [path.canonicalize().ok(), Some(path)]).flatten().collect();
-        Self { places: real.into_iter().filter(|path| path != Path::new("/")).collect() }
+        // One that is not there may come to be.
+        let real = own.flat_map(|path| path.canonicalize().into_iter().chain([path]));
+        Self { places: real.filter(|path| path != Path::new("/")).collect() }
     }
 
     /// Whether the file at this path, its links followed, is a secret or lies among such.
@@ -137,7 +137,7 @@ fn is_process(path: &Path) -> bool {
 fn homes(accounts: &str) -> impl Iterator<Item = PathBuf> {
     accounts.lines().filter_map(|line| {
         let mut fields = line.split(':').skip(2);
-        let uid: u32 = fields.next()?.parse().ok()?;
+        let uid = fields.next()?.parse::<u32>().into_iter().next()?;
         let home = fields.nth(2)?;
         (uid == 0 || (1000..65534).contains(&uid)).then(|| PathBuf::from(home))
     })

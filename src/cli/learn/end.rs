@@ -61,6 +61,10 @@ impl Ending {
         }
     }
 
+    pub(super) fn succeeded(&self) -> bool {
+        self.ran().is_some_and(|ran| ran.exit == Exit::Code(0) && !ran.timed_out)
+    }
+
     /// For people.
     pub(super) fn shown(&self) -> String {
         match self {

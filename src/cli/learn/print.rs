@@ -24,6 +24,12 @@ pub(super) fn toml(
         &format!("Proposed by cofferdam learn; review it before use. Recorded: {}", argv.join(" ")),
     );
     comment(&mut out, &format!("Recorded run: {}.", recorded.shown()));
+    if !recorded.succeeded() {
+        comment(
+            &mut out,
+            "It did not succeed, and nothing is known of what it would do if it did: record one that does.",
+        );
+    }
     comment(&mut out, &format!("Under this section: {}", verdict(recorded, verified)));
     if learner.listed {
         comment(

@@ -131,6 +131,8 @@ impl Proposal {
         if let Ok(below) = path.strip_prefix(&base.workspace) {
             self.repository |= below.starts_with(".git");
             self.written.insert(below.to_path_buf());
+        } else if path.starts_with("/dev") && !base.write.contains(&path) {
+            self.refuse(path, "a device");
         } else if !base.write.contains(&path) {
             self.refuse(path, "written: only the workspace and the scratch directory can be");
         }
