@@ -130,7 +130,7 @@ fn learn(args: &Args) -> Result<u8, Failure> {
     let helpers = Command { execute: proposal.execute.clone(), ..learner.command() };
     proposal.without(&learner.profile(&helpers)?);
     proposal.only_reading = !writable;
-    for path in &proposal.loud {
+    for path in proposal.loud() {
         say(&format!("WARNING: it starts {}, which is always denied as a name", path.display()));
     }
     let verified = verify::smallest(&learner, &mut proposal, &recorded)?;
@@ -171,10 +171,11 @@ impl<'a> Learner<'a> {
             .first()
             .and_then(|name| name.to_str())
             .ok_or("the program's name is not UTF-8".to_owned())?;
-        let own = config.audit.sinks.iter().filter_map(|sink| match sink {
-            Sink::File(path) => path.parent().map(PathBuf::from),
+        let logs = config.audit.sinks.iter().filter_map(|sink| match sink {
+            Sink::File(path) => Some(path.as_path()),
             Sink::Stderr => None,
         });
+        let own = logs.flat_map(|path| path.parent().into_iter().chain([path])).map(PathBuf::from);
         let home = std::env::var_os("HOME").map(PathBuf::from);
         // A home that holds the workspace's parents is a home all the same: the workspace has its own grant.
         let secrets = Secrets::of_host(own.chain(home));

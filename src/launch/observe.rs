@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -328,7 +328,11 @@ fn settled(path: &Path, what: Use, pid: i32) -> Option<PathBuf> {
     match (path.canonicalize(), what) {
         (Ok(real), Use::Read) => may(&real, AccessFlags::R_OK).then_some(real),
         (Ok(real), Use::Write) => Some(real),
-        (Ok(real), Use::Execute) => (real.is_file() && may(&real, AccessFlags::X_OK)).then_some(real),
+        // By its mode: on a noexec mount access(2) refuses as well, and that is to be told.
+        (Ok(real), Use::Execute) => real
+            .metadata()
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+            .then_some(real),
         (Err(_), Use::Write) => {
             Some(path.parent()?.canonicalize().into_iter().next()?.join(path.file_name()?))
         }

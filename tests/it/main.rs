@@ -23,6 +23,7 @@ mod grammar;
 mod hostile_repository;
 mod house;
 mod kernel;
+mod learn;
 mod lifetime;
 mod mcp_protocol;
 mod mcp_stand_in;

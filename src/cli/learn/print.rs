@@ -47,7 +47,7 @@ pub(super) fn toml(
             "wall: what it may read it may print, and what it may execute it may run with any arguments.",
         );
     }
-    for path in found.loud.iter().filter(|path| found.execute.contains(path)) {
+    for path in found.loud() {
         let text =
             "is always denied as a name: whoever can start it through this program runs any code with it";
         comment(&mut out, &format!("WARNING: {} {text}", path.display()));
@@ -120,7 +120,7 @@ fn verdict(recorded: &Ending, verified: &Verified) -> String {
     } else if verified.ending.same_status(recorded) {
         "it ended with the same status, but did not print the same.".to_owned()
     } else {
-        format!("UNLIKE: {}.", verified.ending.shown())
+        format!("UNLIKE: {}.", verified.ending.shown().trim_end_matches('.'))
     }
 }
 
@@ -184,7 +184,7 @@ pub(super) fn json(
     json!({
         "command": learner.name,
         "section": section,
-        "always_denied_helpers": texts(&mut found.loud.iter().map(PathBuf::as_path)),
+        "always_denied_helpers": texts(&mut found.loud().map(PathBuf::as_path)),
         "execute": texts(&mut found.execute.iter().map(PathBuf::as_path)),
         "read": texts(&mut found.read.iter().map(PathBuf::as_path)),
         "interpreters": learner.interpreter.then_some("confine"),

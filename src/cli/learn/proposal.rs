@@ -29,8 +29,8 @@ pub(super) struct Proposal {
     pub(super) ports: BTreeSet<u16>,
     /// System calls that the filter forbade.
     pub(super) denied: Vec<(String, u32)>,
-    /// Helpers among `execute` that are always denied as names.
-    pub(super) loud: Vec<PathBuf>,
+    /// Helpers that are always denied as names.
+    loud: Vec<PathBuf>,
     /// Something could not be recorded.
     pub(super) partial: bool,
     /// The recorded run could write nothing.
@@ -75,6 +75,11 @@ impl Proposal {
     /// Leaves out what `profile`, that of the command with its helpers, gives anyway: their libraries.
     pub(super) fn without(&mut self, profile: &Profile) {
         self.read.retain(|path| !profile.read.iter().any(|grant| path.starts_with(grant)));
+    }
+
+    /// Helpers of the section that are always denied as names.
+    pub(super) fn loud(&self) -> impl Iterator<Item = &PathBuf> {
+        self.loud.iter().filter(|path| self.execute.contains(path))
     }
 
     fn refuse(&mut self, path: PathBuf, why: &str) {

@@ -1,14 +1,17 @@
 //! Runs the program under the proposal, and under less, to see what it can do without. Called by `learn`.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use super::end::Ending;
 use super::proposal::Proposal;
 use super::{Failure, Learner, Walls, say};
 use crate::config::Command;
 
-/// Most runs that look for something to leave out.
-const RUNS: usize = 24;
+/// Most entries that are left out one by one.
+const ENTRIES: usize = 24;
+/// How long is looked for something to leave out.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// What the runs under the proposal say.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub(super) fn smallest(
     proposal: &mut Proposal,
     recorded: &Ending,
 ) -> Result<Verified, Failure> {
-    let mut runs = 0;
+    let (mut runs, start) = (0, Instant::now());
     let mut attempt = |execute: &[PathBuf], read: &[PathBuf]| {
         runs += 1;
         let command = Command { execute: execute.to_vec(), read: read.to_vec(), ..learner.command() };
@@ -46,15 +49,19 @@ pub(super) fn smallest(
         let stable = learner.record()?.0.same_output(recorded);
         return Ok(Verified { ending, alike: !stable, stable, runs });
     }
-    if holds && !(proposal.execute.is_empty() && proposal.read.is_empty()) {
+    let ends = recorded.ran().is_some_and(|ran| !ran.timed_out);
+    if holds && ends && !(proposal.execute.is_empty() && proposal.read.is_empty()) {
         say("looking for what it can do without");
         let bare = attempt(&[], &[])?;
         if alike(&bare) {
             ending = bare;
             proposal.spared = proposal.execute.drain(..).chain(proposal.read.drain(..)).collect();
-        } else if proposal.execute.len() + proposal.read.len() <= RUNS {
+        } else if proposal.execute.len() + proposal.read.len() <= ENTRIES {
             let all: Vec<PathBuf> = proposal.execute.iter().chain(&proposal.read).cloned().collect();
             for path in all {
+                if start.elapsed() > LOOK {
+                    break; // the rest stays in
+                }
                 let without =
                     |list: &[PathBuf]| list.iter().filter(|p| **p != path).cloned().collect::<Vec<_>>();
                 let (execute, read) = (without(&proposal.execute), without(&proposal.read));
