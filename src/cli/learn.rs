@@ -185,7 +185,7 @@ impl<'a> Learner<'a> {
             name: name.to_owned(),
             secrets,
             interpreter: false,
-            preset: existing.map(|command| command.environment.clone()).unwrap_or_else(Default::default),
+            preset: existing.map_or_else(BTreeMap::new, |command| command.environment.clone()),
             listed: existing.is_some(),
             write: config.workspace.write,
             repository_write: config.workspace.repository_write,

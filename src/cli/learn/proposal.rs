@@ -46,8 +46,8 @@ impl Proposal {
         recorded: &Ending,
         confine: bool,
     ) -> Result<Self, String> {
-        let mut found = Self::default();
-        found.denied = recorded.ran().map(|ran| ran.denied.clone()).unwrap_or_else(Vec::new);
+        let denied = recorded.ran().map_or_else(Vec::new, |ran| ran.denied.clone());
+        let mut found = Self { denied, ..Self::default() };
         let (mut files, mut directories) = (BTreeSet::new(), BTreeSet::new());
         for touch in touched {
             match touch {
@@ -87,8 +87,7 @@ impl Proposal {
     }
 
     fn execute(&mut self, base: &Profile, path: PathBuf, confine: bool) -> Result<(), String> {
-        let name =
-            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(String::new);
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         if base.execute.contains(&path) {
             return Ok(());
         }
