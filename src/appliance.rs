@@ -3,18 +3,24 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
+mod hints;
 pub mod host;
+mod recording;
 mod records;
+
+pub use hints::Hint;
+pub use recording::Recording;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Context, HostFacts, OpenRun};
-use crate::config::{Command, Config, ConfigError, RunUser, server_environment};
+use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
 use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
@@ -23,7 +29,6 @@ use crate::sandbox::host::Own;
 use crate::sandbox::own;
 use crate::sandbox::profile::{Profile, ProfileError};
 use crate::sandbox::rlimits;
-use crate::sandbox::secrets::Secrets;
 
 /// Profiles that are remembered; with `allow_any` there are as many as programs.
 const PROFILES: usize = 1024;
@@ -80,6 +85,8 @@ pub struct Report {
     pub left: u32,
     /// System calls that the filter forbade.
     pub denied: Vec<DeniedCall>,
+    /// What the profile seems to have refused beside that: a guess, by name.
+    pub hints: Vec<Hint>,
     /// What went wrong with the supervision of the run, when its status never arrived.
     pub fault: Option<String>,
     /// Wall-clock limit that was in force.
@@ -143,13 +150,22 @@ pub struct Appliance {
     touched: Mutex<Vec<Touch>>,
 }
 
-/// How the runs of an appliance are recorded that `learn` made.
-#[derive(Debug, Clone)]
-pub struct Recording {
-    /// What they may not read.
-    pub secrets: Secrets,
-    /// They may connect to any TCP port.
-    pub network: bool,
+impl Report {
+    /// That the walls stood, which calls they refused, and what else they seem to have refused.
+    #[must_use]
+    pub fn sandbox(&self) -> serde_json::Value {
+        let mut object = serde_json::Map::new();
+        object.insert("active".to_owned(), true.into());
+        if !self.denied.is_empty() {
+            let denial = |call: &DeniedCall| json!({"syscall": call.name(), "count": call.count, "first_args": call.args});
+            object.insert("denials".to_owned(), self.denied.iter().map(denial).collect());
+        }
+        if !self.hints.is_empty() {
+            let hint = |hint: &Hint| json!({"path": hint.path, "right": hint.right, "remedy": hint.remedy});
+            object.insert("hints".to_owned(), self.hints.iter().map(hint).collect());
+        }
+        object.into()
+    }
 }
 
 impl Appliance {
@@ -169,18 +185,6 @@ impl Appliance {
     /// As [`Appliance::start`], or a step of the confinement.
     pub fn start_confined(config: Config) -> Result<Self, StartError> {
         Self::launch(config, true)
-    }
-
-    /// The same, but nothing stays of what commands write into the workspace, and with `recording` they run
-    /// in a profile that is wider than the policy's and is told of all that they touch.
-    ///
-    /// # Errors
-    /// As [`Appliance::start`], or where the host has no means to throw writes away.
-    pub fn start_throw_away(config: Config, recording: Option<Recording>) -> Result<Self, StartError> {
-        let config = Arc::new(config);
-        let launcher = crate::launch::start_throw_away(&config)?;
-        host::require(&config, launcher.facts(), false)?;
-        Ok(Self { recording, ..Self::with(config, launcher)? })
     }
 
     fn launch(config: Config, confined: bool) -> Result<Self, StartError> {
@@ -206,15 +210,6 @@ impl Appliance {
         let places = Semaphore::new(config.limits.jobs);
         let (profiles, touched) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
         Ok(Self { policy, launcher, audit, places, profiles, host: None, recording: None, touched })
-    }
-
-    /// What recorded runs have touched since this was asked last.
-    ///
-    /// # Errors
-    /// A thread panicked while it held the list.
-    pub fn take_touched(&self) -> Result<Vec<Touch>, LaunchError> {
-        let mut held = self.touched.lock().map_err(|e| LaunchError::new("recorder", 0, &e.to_string()))?;
-        Ok(std::mem::take(&mut *held))
     }
 
     /// Records that a server starts to serve `transport`, and the policy it serves.
@@ -304,12 +299,18 @@ impl Appliance {
             Err(e) => return Outcome::AuditUnavailable(e),
         };
         let queue = accepted.elapsed();
-        let result = match prepared {
-            Ok(prepared) => self.execute(&plan, &prepared, stdin, live, &cancel).await,
-            Err(e) => Err(e),
+        let result = match &prepared {
+            Ok(prepared) => self.execute(&plan, prepared, stdin, live, &cancel).await,
+            Err(e) => Err(e.clone()),
         };
         match result {
-            Ok((pid, finished)) => self.finish(open, &plan, queue, pid, finished).await,
+            Ok((pid, finished)) => {
+                let hints = match &prepared {
+                    Ok(prepared) => self.hints(&plan, prepared, &finished),
+                    Err(_) => Vec::new(),
+                };
+                self.finish(open, &plan, queue, pid, finished, hints).await
+            }
             Err(e) => self.not_started(open, &plan, queue, e).await,
         }
     }
@@ -384,12 +385,33 @@ impl Appliance {
             move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
         };
         let (ours, theirs) = foreground::pipes(stdin.is_some()).map_err(io_error("pipes"))?;
-        let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
+        let hard = &self.launcher.facts().hard_limits;
+        let mut limits = rlimits::of(plan.limits(), hard);
+        if prepared.profile.has(Switch::Ipc) {
+            rlimits::allow_queues(&mut limits, hard);
+        }
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let finished = foreground::foreground(running, ours, stdin, budget, live, cancel);
         Ok((pid, finished.await.map_err(io_error("capture"))?))
+    }
+
+    /// What the profile seems to have refused to a run that ended by itself.
+    fn hints(&self, plan: &Authorized, prepared: &Prepared, finished: &Finished) -> Vec<Hint> {
+        let Ok(ended) = finished.ended.as_ref() else { return Vec::new() };
+        if ended.by != EndedBy::Itself {
+            return Vec::new();
+        }
+        let traces = hints::Traces {
+            argv: plan.argv(),
+            cwd: plan.cwd().path(),
+            stderr: &finished.stderr.text,
+            scratch: self.sandbox().scratch.as_deref(),
+            starts: &ended.executions,
+            success: ended.code == Some(0),
+        };
+        hints::of(self.config(), &prepared.profile, traces)
     }
 
     async fn finish(
@@ -399,6 +421,7 @@ impl Appliance {
         queue: Duration,
         pid: i32,
         finished: Finished,
+        hints: Vec<Hint>,
     ) -> Outcome {
         let run_id = open.run_id().to_owned();
         let end = records::run_end(queue, pid, plan.limits(), &finished);
@@ -410,10 +433,7 @@ impl Appliance {
         // "unknown" is the only honest answer.
         let (ended, fault) = match ended {
             Ok(mut ended) => {
-                // Poisoned only by a panic, and then nobody asks for it any more.
-                if let Ok(mut touched) = self.touched.lock() {
-                    touched.append(&mut ended.touched);
-                }
+                self.keep_touched(&mut ended.touched);
                 (Some(ended), None)
             }
             Err(error) => (None, Some(error.message)),
@@ -434,6 +454,7 @@ impl Appliance {
             killed: ended.as_ref().map_or(0, |e| e.killed),
             left: ended.as_ref().map_or(0, |e| e.left),
             denied: ended.map_or_else(Vec::new, |e| e.denied),
+            hints,
             fault,
             timeout: plan.timeout(),
             timeout_clamped: plan.timeout_clamped(),

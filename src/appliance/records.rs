@@ -93,7 +93,8 @@ pub(super) fn run_start<'a>(
             state: prepared.map_or(SandboxState::Failed, |_| SandboxState::Enforced),
             digest: prepared.map(|p| p.digest.clone()),
             landlock_abi: Some(launcher.landlock_abi),
-            network_denied: config.sandbox.network.is_empty(),
+            network_denied: config.network(plan.command()).is_empty(),
+            switches: plan.command().kernel.iter().map(|switch| switch.as_str()).collect(),
             seccomp: true,
             seccomp_digest: None,
             no_new_privs: launcher.no_new_privs,
@@ -164,7 +165,11 @@ pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Fin
         max_rss_bytes: Some(ended.max_rss),
         procs_killed: u64::from(ended.killed),
         procs_left: u64::from(ended.left),
-        violation: (ended.signal == Some(libc::SIGSYS)).then_some("seccomp_kill"),
+        violation: if ended.signal == Some(libc::SIGSYS) {
+            Some("seccomp_kill")
+        } else {
+            (ended.loader_runs > 0).then_some("loader_exec")
+        },
         denied_syscalls: ended.denied.iter().map(|call| format!("{}={}", call.name(), call.count)).collect(),
         executions: ended.executions.iter().map(line_of).collect(),
         executed: u64::from(ended.executed),

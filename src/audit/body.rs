@@ -199,6 +199,9 @@ impl Body {
         self.digest("sandbox_digest", facts.digest.as_deref());
         self.integer_if("landlock_abi", facts.landlock_abi.map(u64::from));
         self.plain("landlock_net", if facts.network_denied { "deny" } else { "restricted" });
+        if !facts.switches.is_empty() {
+            self.list("sandbox_switches", facts.switches.iter());
+        }
         self.plain("seccomp", if facts.seccomp { "filter" } else { "off" });
         self.digest("seccomp_digest", facts.seccomp_digest.as_deref());
         self.flag("no_new_privs", facts.no_new_privs);

@@ -59,6 +59,8 @@ pub struct SandboxFacts {
     pub landlock_abi: Option<u32>,
     /// TCP: `true` when no port may be connected to.
     pub network_denied: bool,
+    /// Switches of the profile that are on, such as `jit`.
+    pub switches: Vec<&'static str>,
     /// A seccomp filter is installed.
     pub seccomp: bool,
     /// `sha256:` digest of the filter program.
@@ -214,7 +216,8 @@ pub struct RunEnd {
     pub errno: Option<i32>,
     /// Who stopped it; has a natural default for timeout, output limit and cancellation.
     pub stop_reason: Option<StopReason>,
-    /// Breach of the sandbox that was seen: `seccomp_kill`, `mem_limit` or `pids_limit`.
+    /// Breach of the sandbox that was seen: `seccomp_kill`, `loader_exec`, `mem_limit` or
+    /// `pids_limit`.
     pub violation: Option<&'static str>,
     /// System calls that the filter forbade, as `NAME=COUNT`.
     pub denied_syscalls: Vec<String>,

@@ -170,7 +170,7 @@ pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) 
 /// `run.end`.
 pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
     let level = match facts.ending {
-        Ending::Exited(_) | Ending::Cancelled => Level::Info,
+        Ending::Exited(_) | Ending::Cancelled if facts.violation.is_none() => Level::Info,
         Ending::SandboxError | Ending::Lost => Level::Error,
         _ => Level::Warning,
     };

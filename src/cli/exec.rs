@@ -252,6 +252,12 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2], stopped: i32) -> Result<u
                 let limit = humantime::format_duration(report.timeout);
                 say(&format!("timed out after {limit}; {} descendants killed", report.killed));
             }
+            if let Some(hint) = report.hints.first().filter(|_| !json) {
+                let more = report.hints.len().saturating_sub(1);
+                let more = if more == 0 { String::new() } else { format!(" (and {more} more, see --json)") };
+                let (path, right, remedy) = (&hint.path, hint.right, &hint.remedy);
+                say(&format!("hint: the sandbox may have refused to {right} {path}: {remedy}{more}"));
+            }
             if report.left > 0 {
                 return Err(format!("{} descendants could not be killed", report.left));
             }
@@ -317,6 +323,7 @@ fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
                 "duration_ms": u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
                 "killed": report.killed,
                 "fault": report.fault,
+                "sandbox": report.sandbox(),
                 "stdout": report.stdout.text,
                 "stderr": report.stderr.text,
                 "truncated": truncated,

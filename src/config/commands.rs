@@ -11,7 +11,7 @@ use super::load::Loader;
 use super::program::{Absent, Program, Programs};
 use super::read::{Reader, Section, Word};
 use super::workspace::Workspace;
-use super::{Command, Toolkit, argument_rules, builtin, examples, sections, values};
+use super::{Command, Switch, Toolkit, argument_rules, builtin, examples, sections, values};
 
 /// Everything that decides on names.
 #[derive(Debug, Default)]
@@ -153,6 +153,20 @@ fn grants<'t>(
     }
     for word in loader.reader.list(section, "read").unwrap_or_default() {
         command.read.extend(sections::existing(loader, &word));
+    }
+    for word in loader.reader.list(section, "kernel").unwrap_or_default() {
+        match word.text.parse() {
+            Ok(switch) => command.kernel.push(switch),
+            Err(what) => {
+                let valid = Switch::ALL.map(Switch::as_str);
+                let guess = nearest(&word.text, valid);
+                loader.reader.listed(word.at, &word.key, what, valid.map(str::to_owned).to_vec(), guess);
+            }
+        }
+    }
+    command.kernel.sort_unstable();
+    if section.get("network").is_some() {
+        command.network = Some(sections::network(loader, section));
     }
     for (word, value) in Reader::map(section, "environment") {
         if sections::env_name(loader, &word, true) && sections::env_value(loader, &word, &value) {

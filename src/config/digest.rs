@@ -70,6 +70,8 @@ fn command(command: &Command) -> Value {
         "argument_rules": argument_rules(&command.argument_rules),
         "execute": sorted(command.execute.iter().map(|path| path.display())),
         "read": sorted(command.read.iter().map(|path| path.display())),
+        "kernel": command.kernel,
+        "network": command.network.as_ref().map(sorted),
         "known_only": command.known_only,
         "any_path": command.any_path,
         "interpreter": command.interpreter,

@@ -133,6 +133,8 @@ pub const KEYS: &[Key] = &[
     key("command.NAME", "paths", Kind::Choice(&["any"]), "absent", "any: file names outside of the workspace are no longer refused before the start; the kernel profile alone decides"),
     key("command.NAME", "execute", Kind::List, "[]", "further files or directories that may be executed (helpers)"),
     key("command.NAME", "read", Kind::List, "[]", "further files or directories that may be read"),
+    key("command.NAME", "kernel", Kind::List, "[]", "what its kernel profile opens: ipc, jit (node, java), memfd, pty, watch (inotify); see `check`"),
+    key("command.NAME", "network", Kind::TextOrList, "sandbox.network", "the same for this command alone, in place of it"),
     key("command.NAME", "environment", Kind::Map, "{}", "values set for this command, such as GIT_PAGER = \"cat\""),
     key("command.NAME", "interpreters", Kind::Choice(&["confine"]), "absent", "confine: run an always-denied name (shell, interpreter) on purpose, under the kernel profile; loud"),
     key("command.NAME", "examples", Kind::Section("command.NAME.examples"), "", "command lines that prove the rules, checked when the policy loads"),

@@ -15,6 +15,7 @@ mod error;
 pub mod examples;
 mod grammar_files;
 pub(crate) mod hooks;
+mod kernel;
 pub mod keys;
 mod lint;
 mod load;
@@ -28,6 +29,7 @@ pub mod workspace;
 pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
 pub use error::{ConfigError, Place, Problem};
 pub use grammar_files::GrammarFile;
+pub use kernel::Switch;
 pub use load::LoadOptions;
 pub use values::Requirement;
 
@@ -196,6 +198,10 @@ pub struct Command {
     pub execute: Vec<PathBuf>,
     /// Further files or directories that may be read.
     pub read: Vec<PathBuf>,
+    /// What its kernel profile opens beyond the closed default, each once, by name.
+    pub kernel: Vec<Switch>,
+    /// TCP ports in place of those of `[sandbox]`.
+    pub network: Option<Vec<u16>>,
     /// `arguments = "known"`: options that the grammar of the program does not know are refused.
     pub known_only: bool,
     /// `paths = "any"`: file names outside of the workspace are left to the kernel profile alone.
@@ -222,6 +228,8 @@ impl Command {
             argument_rules: ArgumentRules::default(),
             execute: Vec::new(),
             read: Vec::new(),
+            kernel: Vec::new(),
+            network: None,
             known_only: false,
             any_path: false,
             interpreter: false,
@@ -229,6 +237,20 @@ impl Command {
             examples_allow: Vec::new(),
             examples_deny: Vec::new(),
         }
+    }
+}
+
+impl Config {
+    /// TCP ports that `command` may connect to.
+    #[must_use]
+    pub fn network<'c>(&'c self, command: &'c Command) -> &'c [u16] {
+        command.network.as_ref().unwrap_or(&self.sandbox.network)
+    }
+
+    /// Whether some command has `switch`.
+    #[must_use]
+    pub fn uses(&self, switch: Switch) -> bool {
+        self.commands.values().any(|command| command.kernel.contains(&switch))
     }
 }
 

@@ -233,7 +233,7 @@ pub(super) fn existing(loader: &mut Loader<'_, '_>, word: &Word) -> Option<PathB
     None
 }
 
-fn network<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> Vec<u16> {
+pub(super) fn network<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> Vec<u16> {
     let words = match Reader::text(section, "network") {
         Some(word) if word.text == "none" => return Vec::new(),
         Some(word) => vec![word],

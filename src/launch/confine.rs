@@ -17,6 +17,7 @@ use nix::unistd::{Gid, Uid};
 use super::aliases::{self, Alias};
 use super::wire::{Facts, Failure, Setup, failure, io, nx};
 use crate::sandbox::host::{MountFlags, mounts};
+use crate::sandbox::profile::QUEUES;
 use crate::sys;
 
 /// `MOUNT_ATTR_*` of mount_setattr(2).
@@ -84,9 +85,11 @@ pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
 /// are noexec. Closes the loader route (`ld.so FILE` maps any file it may read) and the changes of
 /// mode, owner and times through a read-only descriptor, for which Landlock has no right.
 fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure> {
-    if nix::sched::unshare(CloneFlags::CLONE_NEWNS).is_err() {
+    let wanted =
+        if setup.ipc { CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC } else { CloneFlags::CLONE_NEWNS };
+    if nix::sched::unshare(wanted).is_err() {
         let (outer_uid, outer_gid) = (Uid::effective(), Gid::effective());
-        nix::sched::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).map_err(nx("unshare"))?;
+        nix::sched::unshare(CloneFlags::CLONE_NEWUSER | wanted).map_err(nx("unshare"))?;
         let write = |file: &str, text: String| std::fs::write(file, text).map_err(io("user namespace map"));
         write("/proc/self/setgroups", "deny".to_owned())?;
         write("/proc/self/uid_map", format!("{outer_uid} {outer_uid} 1"))?;
@@ -130,6 +133,7 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
         overlay(setup, uid, gid)?;
         protect_repository(ws, setup.repository_write)?;
     }
+    own_devices(setup)?;
     let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);
     let Some(place) = SCRATCH_MOUNTS.iter().find(free) else { return Ok(None) };
     let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
@@ -183,6 +187,21 @@ fn overlay(setup: &Setup, uid: u32, gid: u32) -> Result<(), Failure> {
     // The overlay holds on to it; nobody else can reach it any more.
     nix::mount::umount2(place, nix::mount::MntFlags::MNT_DETACH).map_err(nx("overlay"))?;
     nix::mount::mount(none, ws, none, MsFlags::MS_PRIVATE, none).map_err(nx("overlay"))
+}
+
+/// Terminals and message queues of nobody else: those of the host are not shown.
+fn own_devices(setup: &Setup) -> Result<(), Failure> {
+    let flags = MsFlags::MS_NOEXEC | MsFlags::MS_NOSUID;
+    if setup.terminals {
+        nix::mount::mount(Some("devpts"), "/dev/pts", Some("devpts"), flags, Some("ptmxmode=0666,mode=0600"))
+            .map_err(nx("devpts mount"))?;
+    }
+    if setup.ipc && Path::new(QUEUES).is_dir() {
+        let none: Option<&str> = None;
+        let flags = flags | MsFlags::MS_NODEV;
+        nix::mount::mount(Some("mqueue"), QUEUES, Some("mqueue"), flags, none).map_err(nx("mqueue mount"))?;
+    }
+    Ok(())
 }
 
 /// Mount point of one run's scratch file system.

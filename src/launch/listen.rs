@@ -5,10 +5,17 @@
 //! caller's memory, where another thread may change them after they were read, and Landlock is what
 //! decides which programs run. Called by `stub`.
 
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2, readlinkat};
+use nix::sys::stat::{FileStat, Mode, fstat};
 
 use super::observe::{Answer, Recorder};
 use super::wire::{DeniedCall, Execution, Fidelity, Touch};
@@ -22,6 +29,10 @@ const DENIED: usize = 16;
 const STARTS: usize = 16;
 /// Arguments kept of one start.
 const ARGUMENTS: usize = 32;
+/// Most steps of one path, links followed.
+const STEPS: usize = 256;
+/// Longest path there is.
+const PATH: usize = 4096;
 /// Bytes kept of one argument or path.
 const BYTES: usize = 256;
 
@@ -32,21 +43,33 @@ pub(super) struct Listener {
     starts: Vec<Execution>,
     /// All starts, the ones not kept included.
     started: u32,
+    /// Those of the dynamic loader as a program, the ones not kept included.
+    loaded: u32,
+    /// Device and inode of each loader.
+    loaders: Vec<(u64, u64)>,
     /// Only of a recorded run.
     recorder: Option<Box<Recorder>>,
 }
 
-/// Forbidden calls, programs that were started, how many in all, and what a recorded run touched.
-pub(super) type Heard = (Vec<DeniedCall>, Vec<Execution>, u32, Vec<Touch>);
+/// What was heard of one run.
+pub(super) struct Heard {
+    pub(super) denied: Vec<DeniedCall>,
+    pub(super) starts: Vec<Execution>,
+    pub(super) started: u32,
+    pub(super) loaded: u32,
+    /// Only of a recorded run.
+    pub(super) touched: Vec<Touch>,
+}
 
 impl Listener {
-    pub(super) fn new(fd: OwnedFd) -> Self {
-        Self { fd, denied: Vec::new(), starts: Vec::new(), started: 0, recorder: None }
+    /// `loaders`: files that only the kernel starts, to load a program with.
+    pub(super) fn new(fd: OwnedFd, loaders: Vec<(u64, u64)>) -> Self {
+        Self { fd, denied: Vec::new(), starts: Vec::new(), started: 0, loaded: 0, loaders, recorder: None }
     }
 
     /// The same, that takes down what is touched as well.
-    pub(super) fn recording(fd: OwnedFd, recorder: Recorder) -> Self {
-        Self { recorder: Some(Box::new(recorder)), ..Self::new(fd) }
+    pub(super) fn recording(fd: OwnedFd, loaders: Vec<(u64, u64)>, recorder: Recorder) -> Self {
+        Self { recorder: Some(Box::new(recorder)), ..Self::new(fd, loaders) }
     }
 
     /// To poll for.
@@ -97,17 +120,44 @@ impl Listener {
     fn starts(&mut self, told: &Told) {
         self.confirm();
         self.started = self.started.saturating_add(1);
-        if self.starts.len() >= STARTS {
+        let plain = i64::from(told.nr) == libc::SYS_execve;
+        let first = if plain { 0 } else { 1 };
+        let [path, argv] = [told.args.get(first), told.args.get(first + 1)].map(|arg| arg.copied());
+        // Registers are wider than a descriptor.
+        let dir = if plain { libc::AT_FDCWD } else { told.args[0] as i32 };
+        let memory = File::open(format!("/proc/{}/mem", told.pid));
+        let path = match memory.as_ref().map(|memory| text(memory, path, PATH)) {
+            Ok(Ok(path)) => Some(path),
+            Ok(Err(_)) | Err(_) => None, // recorded without
+        };
+        let loader = path.as_ref().is_some_and(|path| self.is_loader(told.pid, dir, path));
+        let first_of_them = loader && self.loaded == 0;
+        self.loaded = self.loaded.saturating_add(u32::from(loader));
+        // A flood of others must not hide it.
+        if self.starts.len() >= STARTS && !first_of_them {
             return;
         }
-        let first = if i64::from(told.nr) == libc::SYS_execve { 0 } else { 1 };
-        let [path, argv] = [told.args.get(first), told.args.get(first + 1)].map(|arg| arg.copied());
-        let (path, argv) = match File::open(format!("/proc/{}/mem", told.pid)) {
-            Ok(memory) => (text(&memory, path), arguments(&memory, argv)),
-            Err(_) => (Err(io::ErrorKind::NotFound.into()), Vec::new()), // recorded without
-        };
-        let path = path.unwrap_or_else(|_| "?".to_owned());
+        let argv = memory.map_or_else(|_| Vec::new(), |memory| arguments(&memory, argv));
+        let path = path.map_or_else(|| "?".to_owned(), |path| shortened(&path));
         self.starts.push(Execution { pid: told.pid, path, argv, fidelity: Fidelity::Observed });
+    }
+
+    /// Whether `path` leads the caller to a loader, links followed. Only what the kernel has at hand is
+    /// looked at: a file system that does not answer must not keep the supervisor from its deadline.
+    fn is_loader(&self, pid: i32, dir: i32, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        let base = if dir == libc::AT_FDCWD { "cwd".to_owned() } else { format!("fd/{dir}") };
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let found = open(format!("/proc/{pid}/{base}").as_str(), flags, Mode::empty())
+            .and_then(|dir| at_hand(dir, path));
+        match found {
+            Ok(file) => self.loaders.contains(&(file.st_dev, file.st_ino)),
+            // Not at hand, or not there: its name is what is left.
+            Err(_) => path.file_name().is_some_and(|name| {
+                let name = name.as_bytes();
+                [&b"ld-linux"[..], b"ld-musl", b"ld.so"].iter().any(|own| name.starts_with(own))
+            }),
+        }
     }
 
     /// Compares the starts with what the kernel says of processes that still live.
@@ -128,21 +178,47 @@ impl Listener {
 
     /// The same without another look at the processes, which opens files.
     pub(super) fn taken(&mut self) -> Heard {
-        let touched = self.recorder.as_mut().map_or_else(Vec::new, |recorder| recorder.taken());
-        (std::mem::take(&mut self.denied), std::mem::take(&mut self.starts), self.started, touched)
+        Heard {
+            denied: std::mem::take(&mut self.denied),
+            starts: std::mem::take(&mut self.starts),
+            started: self.started,
+            loaded: self.loaded,
+            touched: self.recorder.as_mut().map_or_else(Vec::new, |recorder| recorder.taken()),
+        }
     }
+}
+
+/// What `path` leads to from `at`. A step at a time: in one go the kernel gives up at a fresh link, whose
+/// access time is to be set.
+fn at_hand(mut at: OwnedFd, path: &Path) -> nix::Result<FileStat> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::from_bits_retain(libc::RESOLVE_CACHED));
+    let parts = |path: &Path| path.components().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+    let mut left: VecDeque<OsString> = parts(path).into();
+    for _ in 0..STEPS {
+        let Some(part) = left.pop_front() else { return fstat(&at) };
+        let next = openat2(&at, part.as_os_str(), how)?;
+        if fstat(&next)?.st_mode & libc::S_IFMT == libc::S_IFLNK {
+            let target = readlinkat(&next, "")?;
+            parts(Path::new(&target)).into_iter().rev().for_each(|part| left.push_front(part));
+        } else {
+            at = next;
+        }
+    }
+    Err(nix::errno::Errno::ELOOP)
 }
 
 fn shortened(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..BYTES).unwrap_or(bytes)).into_owned()
 }
 
-/// The NUL-terminated string at `address`, shortened.
-fn text(memory: &File, address: Option<u64>) -> io::Result<String> {
-    let mut bytes = [0u8; BYTES];
+/// The NUL-terminated string at `address`, as far as `most` bytes.
+fn text(memory: &File, address: Option<u64>, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0u8; most];
     let read = memory.read_at(&mut bytes, address.unwrap_or(0))?;
-    let text = bytes.get(..read).unwrap_or(&bytes);
-    Ok(shortened(text.split(|byte| *byte == 0).next().unwrap_or(text)))
+    bytes.truncate(bytes.iter().take(read).position(|byte| *byte == 0).unwrap_or(read));
+    Ok(bytes)
 }
 
 /// The strings of the vector at `address`, as far as they can be read.
@@ -154,8 +230,8 @@ fn arguments(memory: &File, address: Option<u64>) -> Vec<String> {
         let place = start.saturating_add(index.saturating_mul(8));
         match memory.read_exact_at(&mut pointer, place).map(|()| u64::from_le_bytes(pointer)) {
             Ok(0) | Err(_) => break,
-            Ok(pointer) => match text(memory, Some(pointer)) {
-                Ok(argument) => found.push(argument),
+            Ok(pointer) => match text(memory, Some(pointer), BYTES) {
+                Ok(argument) => found.push(shortened(&argument)),
                 Err(_) => break,
             },
         }

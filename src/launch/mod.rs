@@ -25,7 +25,7 @@ mod wire;
 pub use client::{Launcher, Prepared, Running};
 pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, Touch};
 
-use crate::config::Config;
+use crate::config::{Config, Switch};
 use crate::sandbox::identity;
 
 /// `argv[0]` by which this executable knows that it is the launcher.
@@ -100,6 +100,8 @@ fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
         user,
         throw_away: throw_away && workspace.write,
         isolate: true,
+        terminals: config.uses(Switch::Pty),
+        ipc: config.uses(Switch::Ipc),
         scratch_slots: client::stubs(config.limits.jobs),
         scratch_bytes: SCRATCH_BYTES,
     };
@@ -108,6 +110,14 @@ fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
             let text =
                 format!("what a command writes could not be thrown away ({first}): allow user namespaces");
             return Err(LaunchError::new("overlay", first.errno, &text));
+        }
+        // Those of the host are other people's.
+        if setup.terminals || setup.ipc {
+            let text = format!(
+                "kernel = [\"pty\"] and [\"ipc\"] need namespaces of their own, which this host refuses ({first}): \
+                 allow unprivileged user namespaces for this process, or remove them from the policy"
+            );
+            return Err(LaunchError::new("kernel switches", first.errno, &text));
         }
         // Namespaces are refused in many containers; a second launcher does without.
         let again = Launcher::start(&wire::Setup { isolate: false, ..setup.clone() })?;

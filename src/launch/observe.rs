@@ -74,6 +74,7 @@ pub(super) fn start(
     recorded: &Recorded,
     workspace: &Path,
     scratch: Option<&Path>,
+    loaders: Vec<(u64, u64)>,
     install: impl FnOnce() -> Result<OwnedFd, Failure>,
 ) -> Result<Ears, Failure> {
     let (give, take) = mpsc::channel::<(OwnedFd, Arc<Mutex<Listener>>)>();
@@ -93,7 +94,7 @@ pub(super) fn start(
     };
     let fd = install()?;
     let polled = fd.try_clone().map_err(wire::io("recorder"))?;
-    let shared = Arc::new(Mutex::new(Listener::recording(fd, recorder)));
+    let shared = Arc::new(Mutex::new(Listener::recording(fd, loaders, recorder)));
     give.send((polled, Arc::clone(&shared))).map_err(|e| failure("recorder", &e, 0))?;
     Ok(Ears::Thread(shared))
 }

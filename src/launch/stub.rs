@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -24,6 +24,7 @@ use super::observe::{self, Ears};
 use super::scratch::Scratch;
 use super::tree;
 use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest, failure, io, nx};
+use crate::config::Switch;
 use crate::sandbox::filter::Insn;
 use crate::sandbox::landlock;
 use crate::sandbox::profile::Profile;
@@ -31,6 +32,9 @@ use crate::sys::{self, ChildPlan, Limit, WaitStatus};
 
 /// Most processes that are reaped before the deadline is looked at again.
 const REAP: usize = 256;
+
+/// The loader of this architecture, whoever links it.
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// How long an answer may wait for the removal of the scratch directory.
 const CLEAN: Duration = Duration::from_millis(50);
@@ -84,6 +88,14 @@ impl Stub<'_> {
         }
     }
 
+    /// Device and inode of each loader that a program of the profile may be loaded with.
+    fn loaders(&self) -> Vec<(u64, u64)> {
+        let known =
+            std::iter::once(Path::new(LOADER)).chain(self.profile.loaders.iter().map(PathBuf::as_path));
+        // One that is not there cannot be started.
+        known.flat_map(std::fs::metadata).map(|file| (file.dev(), file.ino())).collect()
+    }
+
     /// Removal here comes before the answer, so it has little time; what it cannot remove the launcher
     /// removes, unfiltered, when this process has ended.
     fn clean(&self) {
@@ -103,16 +115,20 @@ impl Stub<'_> {
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(nx("signalfd"))?;
         let rules = |e: landlock::RulesetError| failure("landlock", &e, 0);
-        let command = landlock::command(self.profile, self.scratch.map(Scratch::path)).map_err(rules)?;
+        let command = landlock::command(self.profile, self.root.as_fd(), self.scratch.map(Scratch::path))
+            .map_err(rules)?;
         let scopes = landlock::scopes().map_err(rules)?;
         sys::landlock_restrict_self(&scopes).map_err(io("landlock"))?;
-        sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
+        if !self.profile.has(Switch::Jit) {
+            sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
+        }
+        let loaders = self.loaders();
         let install = || sys::seccomp_install(self.filter).map_err(io("seccomp"));
         let ears = match &self.profile.recorded {
-            None => Ears::Own(Box::new(Listener::new(install()?))),
+            None => Ears::Own(Box::new(Listener::new(install()?, loaders))),
             Some(recorded) => {
                 let scratch = self.scratch.map(Scratch::path);
-                observe::start(recorded, &self.profile.workspace, scratch, install)?
+                observe::start(recorded, &self.profile.workspace, scratch, loaders, install)?
             }
         };
         Ok((command, signals, ears))
@@ -242,7 +258,7 @@ fn supervise(
     }
     let wall = started.elapsed();
     let running = u32::from(end.ended.is_none());
-    let (denied, executions, executed, touched) = listener.heard();
+    let heard = listener.heard();
     let swept = tree::kill_all(|status| end.count(status));
     let (code, signal) = end.ended.unwrap_or((None, None));
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
@@ -256,10 +272,11 @@ fn supervise(
         user_us: micros(end.user),
         system_us: micros(end.system),
         max_rss: end.max_rss,
-        denied,
-        executions,
-        executed,
-        touched,
+        denied: heard.denied,
+        executions: heard.starts,
+        executed: heard.started,
+        loader_runs: heard.loaded,
+        touched: heard.touched,
     }
 }
 

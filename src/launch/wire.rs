@@ -34,6 +34,10 @@ pub(crate) struct Setup {
     pub(crate) throw_away: bool,
     /// Try to get a mount namespace of its own.
     pub(crate) isolate: bool,
+    /// An instance of `devpts` of its own is needed.
+    pub(crate) terminals: bool,
+    /// An IPC namespace of its own is needed.
+    pub(crate) ipc: bool,
     /// Private scratch file systems to make: one a stub that can exist at the same time.
     pub(crate) scratch_slots: u32,
     /// Bytes of each.
@@ -201,6 +205,8 @@ pub struct Ended {
     pub executions: Vec<Execution>,
     /// How many there were in all.
     pub executed: u32,
+    /// How many of them were the dynamic loader, run as a program.
+    pub loader_runs: u32,
     /// What a recorded run touched; it comes in packets of its own.
     #[serde(skip)]
     pub touched: Vec<Touch>,

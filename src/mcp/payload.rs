@@ -5,7 +5,6 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
 use crate::appliance::{NotStarted, Outcome, Report};
-use crate::launch::DeniedCall;
 use crate::policy::Denial;
 use crate::run::{Captured, Exit};
 
@@ -55,7 +54,7 @@ fn ran(report: Report) -> Value {
     if let Some(invalid) = invalid {
         object.insert("invalid-bytes".to_owned(), invalid);
     }
-    object.insert("sandbox".to_owned(), sandbox(&report.denied));
+    object.insert("sandbox".to_owned(), report.sandbox());
     let truncated = per_stream(&report, |captured| {
         captured.dropped.map(|dropped| json!({"bytes": dropped.bytes, "lines": dropped.lines}))
     });
@@ -71,18 +70,6 @@ fn ran(report: Report) -> Value {
         object.insert("truncated".to_owned(), truncated);
     }
     Value::Object(object)
-}
-
-/// That the walls stood, and which calls they refused.
-fn sandbox(denied: &[DeniedCall]) -> Value {
-    if denied.is_empty() {
-        return json!({"active": true});
-    }
-    let denials: Vec<Value> = denied
-        .iter()
-        .map(|call| json!({"syscall": call.name(), "count": call.count, "first_args": call.args}))
-        .collect();
-    json!({"active": true, "denials": denials})
 }
 
 /// An object with the streams that `pick` has something to say about, if any.
@@ -142,6 +129,7 @@ mod tests {
             killed: 0,
             left: 0,
             denied: Vec::new(),
+            hints: Vec::new(),
             fault: None,
             timeout: Duration::from_secs(30),
             timeout_clamped: false,

@@ -30,8 +30,6 @@ pub struct Needs {
     pub loader: Option<PathBuf>,
     /// Shared libraries, read only.
     pub libraries: BTreeSet<PathBuf>,
-    /// For a script, the interpreter on its `#!` line.
-    pub script_interpreter: Option<PathBuf>,
 }
 
 /// Why a file could not be understood.
@@ -60,19 +58,17 @@ struct Parsed {
     loader: Option<PathBuf>,
     needed: Vec<String>,
     search: Vec<PathBuf>,
-    script: Option<PathBuf>,
 }
 
 /// The transitive needs of `program`.
 ///
 /// # Errors
-/// A file that cannot be read or is malformed. Text files without `#!` need nothing.
+/// A file that cannot be read or is malformed. Scripts and other texts need nothing.
 pub fn needs(program: &Path) -> Result<Needs, ElfError> {
     let first = parse(program)?;
-    let mut out =
-        Needs { loader: first.loader.clone(), script_interpreter: first.script.clone(), ..Needs::default() };
+    let mut out = Needs { loader: first.loader.clone(), ..Needs::default() };
     if first.loader.is_none() {
-        return Ok(out); // static, or a script: nothing is linked
+        return Ok(out); // static, or no program of its own: nothing is linked
     }
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut queue: VecDeque<(String, Vec<PathBuf>)> = VecDeque::new();
@@ -114,12 +110,6 @@ fn parse(path: &Path) -> Result<Parsed, ElfError> {
     let mut magic = [0u8; 4];
     let len = usize::from(data.len().is_ok_and(|len| len >= 4)) * 4;
     magic.iter_mut().zip(data.read_bytes_at(0, len as u64).unwrap_or(&[])).for_each(|(to, from)| *to = *from);
-    if magic.starts_with(b"#!") {
-        let line = data.read_bytes_at_until(2..256.min(data.len().unwrap_or(256)), b'\n').unwrap_or(&[]);
-        let word = line.split(|b| b.is_ascii_whitespace()).find(|word| !word.is_empty());
-        let script = word.map(|word| PathBuf::from(String::from_utf8_lossy(word).into_owned()));
-        return Ok(Parsed { script, ..Parsed::default() });
-    }
     if magic != *b"\x7fELF" {
         return Ok(Parsed::default());
     }
@@ -248,16 +238,6 @@ mod tests {
         assert!(needs.loader.is_some());
         assert!(needs.libraries.iter().any(|l| l.to_string_lossy().contains("libc.so")), "{needs:?}");
         assert!(needs.libraries.iter().all(|l| l.is_absolute() && l.is_file()));
-    }
-
-    #[test]
-    fn a_script_names_its_interpreter() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "#! /usr/bin/perl -w\nprint 1\n").unwrap();
-        assert_eq!(
-            needs(file.path()).unwrap().script_interpreter.as_deref(),
-            Some(Path::new("/usr/bin/perl"))
-        );
     }
 
     #[test]

@@ -139,6 +139,17 @@ fn tree(ranges: &[Range], answer: Answer) -> Result<Vec<Insn>, FilterError> {
     let left = tree(left, answer)?;
     let right = tree(right, answer)?;
     let mut out = Vec::with_capacity(left.len() + right.len() + 2);
+    // A side that is one answer which the other side gives as well is a jump to it.
+    if let Some(at) = shared(&left, &right) {
+        out.push(insn(BPF_JMP | BPF_JGE | BPF_K, 0, at, first.start));
+        out.extend(right);
+        return Ok(out);
+    }
+    if let Some(at) = shared(&right, &left) {
+        out.push(insn(BPF_JMP | BPF_JGE | BPF_K, at, 0, first.start));
+        out.extend(left);
+        return Ok(out);
+    }
     match u8::try_from(left.len()) {
         Ok(far) => out.push(insn(BPF_JMP | BPF_JGE | BPF_K, far, 0, first.start)),
         Err(_) => {
@@ -150,6 +161,16 @@ fn tree(ranges: &[Range], answer: Answer) -> Result<Vec<Insn>, FilterError> {
     out.extend(left);
     out.extend(right);
     Ok(out)
+}
+
+/// Where in `other` the one answer stands that `side` consists of, near enough for a jump.
+fn shared(side: &[Insn], other: &[Insn]) -> Option<u8> {
+    let [answer] = side else { return None };
+    let same = |step: &Insn| (step.code, step.k) == (answer.code, answer.k);
+    // One that is too far away is written again.
+    let mut near = (0..=u8::MAX).zip(other);
+    let (at, _) = near.find(|(_, step)| same(step)).filter(|_| u32::from(answer.code) == BPF_RET | BPF_K)?;
+    Some(at)
 }
 
 /// The instructions that decide one rule; the number is no longer needed in the accumulator.

@@ -71,12 +71,18 @@ fn expected(table: &[Entry], nr: u32, args: [u64; 6]) -> u32 {
     }
 }
 
-const ALL: [Switches; 4] = [
-    Switches { write: false, tcp: false },
-    Switches { write: true, tcp: false },
-    Switches { write: false, tcp: true },
-    Switches { write: true, tcp: true },
-];
+/// Every combination of switches.
+fn all() -> impl Iterator<Item = Switches> {
+    (0..64u32).map(|bits| {
+        let on = |bit: u32| bits & (1 << bit) != 0;
+        Switches { write: on(0), tcp: on(1), watch: on(2), ipc: on(3), memfd: on(4), pty: on(5) }
+    })
+}
+
+/// None, each alone, and all: no two of them decide one call.
+fn each() -> impl Iterator<Item = Switches> {
+    [0usize, 1, 2, 4, 8, 16, 32, 63].into_iter().filter_map(|bits| all().nth(bits))
+}
 
 /// Argument vectors that reach both sides of each condition.
 fn samples(rule: Rule) -> Vec<[u64; 6]> {
@@ -113,7 +119,7 @@ fn samples(rule: Rule) -> Vec<[u64; 6]> {
 
 #[test]
 fn tree_gives_the_verdict_of_the_table_for_each_number_and_argument() {
-    for switches in ALL {
+    for switches in each() {
         let table = syscalls::table(switches);
         let program = compile(&table, Answer::Filter).unwrap();
         for nr in 0..700 {
@@ -144,7 +150,7 @@ fn parity_with_seccompiler_on_the_allow_set() {
         SeccompRule, TargetArch,
     };
     let cmp = |arg, len, op, value| SeccompCondition::new(arg, len, op, value).unwrap();
-    for switches in ALL {
+    for switches in each() {
         let table = syscalls::table(switches);
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
         for entry in &table {
@@ -212,10 +218,10 @@ fn parity_with_seccompiler_on_the_allow_set() {
 
 #[test]
 fn filter_stays_within_its_budget() {
-    for switches in ALL {
+    for switches in all() {
         let table = syscalls::table(switches);
         let program = compile(&table, Answer::Supervisor(u32::MAX)).unwrap();
-        assert!(program.len() <= 400, "{} instructions in all", program.len());
+        assert!(program.len() <= 400, "{} instructions in all: {switches:?}", program.len());
         let longest = (0..700)
             .flat_map(|nr| {
                 let rule = table.iter().find(|e| e.nr == i64::from(nr)).map_or(Rule::Absent, |e| e.rule);
@@ -240,7 +246,7 @@ fn e069_unknown_numbers_are_absent() {
 fn a_supervisor_hears_of_what_is_forbidden_and_of_each_start_but_its_own() {
     const MARK: u32 = 0x89AB_CDEF;
     let told = SECCOMP_RET_USER_NOTIF;
-    for switches in ALL {
+    for switches in each() {
         let table = syscalls::table(switches);
         let quiet = compile(&table, Answer::Filter).unwrap();
         let telling = compile(&table, Answer::Supervisor(MARK)).unwrap();
@@ -263,6 +269,21 @@ fn a_supervisor_hears_of_what_is_forbidden_and_of_each_start_but_its_own() {
         for (mark, expected) in [(MARK, SECCOMP_RET_ALLOW), (MARK ^ 1, told), (0, told)] {
             let args = [1, 2, 3, u64::from(mark) | 7 << 32, 0, 0];
             assert_eq!(interpret(&telling, ARCH_X86_64, libc::SYS_execve as u32, args).0, expected);
+        }
+    }
+}
+
+#[test]
+fn e066_e067_e068_no_input_into_a_terminal_in_any_spelling() {
+    // TIOCSTI, TIOCLINUX, TIOCSCTTY, TIOCSETD; the kernel looks at the low half only.
+    for switches in all() {
+        let program = compile(&syscalls::table(switches), Answer::Filter).unwrap();
+        for request in [0x5412, 0x541C, 0x540E, 0x5423] {
+            for high in [0, 1 << 32, 0xFFFF_FFFF << 32, 0x5401 << 32] {
+                let args = [0, request | high, 0, 0, 0, 0];
+                let verdict = interpret(&program, ARCH_X86_64, libc::SYS_ioctl as u32, args).0;
+                assert_eq!(verdict, errno(libc::ENOTTY as u32), "{request:x} {high:x}");
+            }
         }
     }
 }

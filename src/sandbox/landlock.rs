@@ -2,7 +2,7 @@
 //! kernel does not know is an error, never a rule left out (landlock(7), ABI 6 = Linux 6.12).
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -70,10 +70,15 @@ pub fn scopes() -> Result<OwnedFd, RulesetError> {
 }
 
 /// The domain of a command: everything denied but what `profile` lists, and `scratch` to write in.
+/// `root` is the workspace as it was opened once: its path may lead elsewhere by now.
 ///
 /// # Errors
 /// A path that is gone, or a kernel that lacks a right.
-pub fn command(profile: &Profile, scratch: Option<&Path>) -> Result<OwnedFd, RulesetError> {
+pub fn command(
+    profile: &Profile,
+    root: BorrowedFd<'_>,
+    scratch: Option<&Path>,
+) -> Result<OwnedFd, RulesetError> {
     let read_dir = AccessFs::ReadFile | AccessFs::ReadDir;
     let write_dir = read_dir
         | AccessFs::WriteFile
@@ -90,7 +95,8 @@ pub fn command(profile: &Profile, scratch: Option<&Path>) -> Result<OwnedFd, Rul
     rules.extend(profile.execute.iter().map(|p| (p.as_path(), read_dir | AccessFs::Execute)));
     rules.extend(profile.read.iter().map(|p| (p.as_path(), read_dir)));
     rules.extend(profile.write.iter().map(|p| (p.as_path(), write_file)));
-    rules.push((&profile.workspace, if profile.workspace_write { write_dir } else { read_dir }));
+    let terminal = write_file | AccessFs::ReadDir | AccessFs::IoctlDev;
+    rules.extend(profile.terminals.iter().map(|p| (p.as_path(), terminal)));
     rules.extend(scratch.map(|p| (p, write_dir)));
 
     let kernel = |source| RulesetError::Kernel { profile: profile.name.clone(), source };
@@ -103,12 +109,14 @@ pub fn command(profile: &Profile, scratch: Option<&Path>) -> Result<OwnedFd, Rul
         .and_then(|r| r.scope(Scope::from_all(ABI::V6)))
         .and_then(Ruleset::create)
         .map_err(kernel)?;
+    let workspace = if profile.workspace_write { write_dir } else { read_dir };
+    created = created.add_rule(PathBeneath::new(root, workspace)).map_err(kernel)?;
     for (path, rights) in rules {
         let open = |source| RulesetError::Open { path: path.to_owned(), source };
         let fd = match PathFd::new(path) {
             Ok(fd) => fd,
             // The wide grants of a recorded run name what others may remove meanwhile: granted less.
-            Err(_) if recorded.is_some() && path != profile.workspace => continue,
+            Err(_) if recorded.is_some() => continue,
             Err(e) => return Err(open(std::io::Error::other(e))),
         };
         let is_dir =

@@ -9,5 +9,6 @@ pub mod landlock;
 pub mod own;
 pub mod profile;
 pub mod rlimits;
+pub mod script;
 pub mod secrets;
 pub mod syscalls;

@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::elf::{self, ElfError};
+use super::script::{self, ScriptError};
 use super::secrets::Secrets;
 use super::syscalls::Switches;
 use crate::config::program::Program;
-use crate::config::{Command, Config};
+use crate::config::{Command, Config, Switch};
 
 /// Device files every program may use; they hold nothing and lead nowhere.
 pub const DEVICES_WRITE: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
@@ -44,6 +45,10 @@ pub const PROGRAM_PLACES: &[&str] = &[
     "/opt",
     "/nix/store",
 ];
+/// Terminals, for `kernel = ["pty"]`: the launcher mounts a `devpts` of its own there.
+pub const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/tty"];
+/// POSIX message queues, for `kernel = ["ipc"]`, of the launcher's own namespace.
+pub const QUEUES: &str = "/dev/mqueue";
 /// The loader's cache of library places.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
 
@@ -66,6 +71,12 @@ pub struct Profile {
     pub workspace_write: bool,
     /// TCP ports that may be connected to.
     pub tcp: Vec<u16>,
+    /// What is opened beyond the closed default, each once, by name.
+    pub kernel: Vec<Switch>,
+    /// Terminal devices: read, written and asked.
+    pub terminals: Vec<PathBuf>,
+    /// Loaders of the files above: they must be executable, and are never run as programs by themselves.
+    pub loaders: Vec<PathBuf>,
     /// A recorded run: only `learn` makes one, and it is never served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
@@ -88,6 +99,9 @@ pub enum ProfileError {
     /// A program's needs could not be read.
     #[error(transparent)]
     Elf(#[from] ElfError),
+    /// The program is a script that cannot be started.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
     /// A listed directory could not be walked.
     #[error("profile of {command}: reading directory {} failed: {source}", .path.display())]
     Walk {
@@ -108,8 +122,10 @@ impl Profile {
     pub fn compile(config: &Config, command: &Command, program: &Program) -> Result<Self, ProfileError> {
         let mut execute = BTreeSet::new();
         let mut read: BTreeSet<PathBuf> = config.sandbox.read.iter().chain(&command.read).cloned().collect();
+        let mut loaders = BTreeSet::new();
         let mut add = |file: &Path, granted: bool| -> Result<(), ProfileError> {
             let needs = elf::needs(file)?;
+            loaders.extend(needs.loader.clone());
             if granted {
                 execute.insert(file.to_owned());
             }
@@ -120,6 +136,9 @@ impl Profile {
             Ok(())
         };
         add(&program.real, true)?;
+        for interpreter in script::interpreters(config, command, program)? {
+            add(&interpreter, true)?;
+        }
         for helper in &command.execute {
             if helper.is_dir() {
                 for file in files_of(&command.name, helper)? {
@@ -134,15 +153,21 @@ impl Profile {
             read.insert(PathBuf::from(LOADER_CACHE));
         }
         read.extend(existing(DEVICES_READ.iter().chain(PROC_FILES)));
+        let has = |switch| command.kernel.contains(&switch);
+        // It is there, or mounted by the launcher, where the directory is.
+        let queues = Some(QUEUES).filter(|path| has(Switch::Ipc) && Path::new(path).is_dir());
         Ok(Self {
             name: command.name.clone(),
             program: program.real.clone(),
             execute: execute.into_iter().filter(|p| p.exists()).collect(),
             read: read.into_iter().filter(|p| p.exists()).collect(),
-            write: existing(DEVICES_WRITE).collect(),
+            write: existing(DEVICES_WRITE).chain(queues.map(PathBuf::from)).collect(),
             workspace: config.workspace.path.clone(),
             workspace_write: config.workspace.write,
-            tcp: config.sandbox.network.clone(),
+            tcp: config.network(command).to_vec(),
+            kernel: command.kernel.clone(),
+            terminals: if has(Switch::Pty) { existing(TERMINALS).collect() } else { Vec::new() },
+            loaders: loaders.into_iter().collect(),
             recorded: None,
         })
     }
@@ -151,18 +176,32 @@ impl Profile {
     /// directories of programs, and is told of each file. What it writes must be thrown away.
     #[must_use]
     pub fn widened(mut self, secrets: Secrets, network: bool) -> Self {
-        let granted = self.execute.iter().chain(&self.read).chain(&self.write).cloned().collect();
+        let granted = self.execute.iter().chain(&self.read).chain(&self.write).chain(&self.terminals);
+        let granted = granted.cloned().collect();
         self.execute.extend(existing(PROGRAM_PLACES));
         self.read.extend(secrets.all_but());
         self.recorded = Some(Recorded { secrets, granted, network });
         self
     }
 
+    /// Whether a switch is on.
+    #[must_use]
+    pub fn has(&self, switch: Switch) -> bool {
+        self.kernel.contains(&switch)
+    }
+
     /// Switches of the system-call filter.
     #[must_use]
     pub fn switches(&self) -> Switches {
         let any = self.recorded.as_ref().is_some_and(|recorded| recorded.network);
-        Switches { write: self.workspace_write, tcp: any || !self.tcp.is_empty() }
+        Switches {
+            write: self.workspace_write,
+            tcp: any || !self.tcp.is_empty(),
+            watch: self.has(Switch::Watch),
+            ipc: self.has(Switch::Ipc),
+            memfd: self.has(Switch::Memfd),
+            pty: self.has(Switch::Pty),
+        }
     }
 
     /// `sha256:` and 64 hex digits over the profile as the kernel gets it.

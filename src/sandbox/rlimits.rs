@@ -29,6 +29,18 @@ pub fn hard() -> nix::Result<Vec<Limit>> {
     RESOURCES.iter().map(|r| getrlimit(*r).map(|(_, hard)| (*r as u32, hard))).collect()
 }
 
+/// Bytes of POSIX message queues of a command that may have some: the kernel's own default.
+const QUEUES: u64 = 819_200;
+
+/// Room for message queues, which no other command has.
+pub fn allow_queues(limits: &mut [Limit], hard: &[Limit]) {
+    let queues = Resource::RLIMIT_MSGQUEUE as u32;
+    let most = hard.iter().find(|(number, _)| *number == queues).map_or(0, |(_, value)| *value);
+    for (_, value) in limits.iter_mut().filter(|(number, _)| *number == queues) {
+        *value = QUEUES.min(most);
+    }
+}
+
 /// The limits of one run, none above `hard`: without CAP_SYS_RESOURCE that would be an error.
 #[must_use]
 pub fn of(limits: &Limits, hard: &[Limit]) -> Vec<Limit> {

@@ -63,26 +63,55 @@ macro_rules! calls {
 /// Namespaces that `clone` could make: NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
 pub const CLONE_NAMESPACES: u32 = 0x7E02_0000;
 
+macro_rules! requests {
+    ($($more:expr),* $(,)?) => {
+        &[
+            0x541B,      // FIONREAD
+            0x5401,      // TCGETS: isatty()
+            0x802C_542A, // TCGETS2
+            0x5413,      // TIOCGWINSZ
+            0x540F,      // TIOCGPGRP
+            0x5429,      // TIOCGSID
+            0x5421,      // FIONBIO
+            0x5450,      // FIONCLEX
+            0x5451,      // FIOCLEX
+            0x5460,      // FIOQSIZE
+            0x4004_9409, // FICLONE: both descriptors are already open
+            0x4020_940D, // FICLONERANGE
+            0x8008_6601, // FS_IOC_GETFLAGS
+            0xC020_660B, // FS_IOC_FIEMAP
+            // For the supervisor, which lives under this filter, too; commands never hold such a descriptor.
+            0xC050_2100, // SECCOMP_IOCTL_NOTIF_RECV
+            0xC018_2101, // SECCOMP_IOCTL_NOTIF_SEND
+        $($more),*
+        ]
+    };
+}
+
 /// Terminal and file requests that only read state. `TIOCSTI` (typing into a terminal), `TIOCLINUX`
 /// and everything unknown is answered with ENOTTY.
-pub const IOCTLS: &[u32] = &[
-    0x541B,      // FIONREAD
-    0x5401,      // TCGETS: isatty()
-    0x802C_542A, // TCGETS2
-    0x5413,      // TIOCGWINSZ
-    0x540F,      // TIOCGPGRP
-    0x5429,      // TIOCGSID
-    0x5421,      // FIONBIO
-    0x5450,      // FIONCLEX
-    0x5451,      // FIOCLEX
-    0x5460,      // FIOQSIZE
-    0x4004_9409, // FICLONE: both descriptors are already open
-    0x4020_940D, // FICLONERANGE
-    0x8008_6601, // FS_IOC_GETFLAGS
-    0xC020_660B, // FS_IOC_FIEMAP
-    // For the supervisor, which lives under this filter, too; commands never hold such a descriptor.
-    0xC050_2100, // SECCOMP_IOCTL_NOTIF_RECV
-    0xC018_2101, // SECCOMP_IOCTL_NOTIF_SEND
+pub const IOCTLS: &[u32] = requests![];
+
+/// With a terminal of its own, also those that make and run one. Still never `TIOCSTI` (0x5412),
+/// `TIOCLINUX` (0x541C), `TIOCCONS` (0x541D), `TIOCSETD` (0x5423).
+pub const IOCTLS_TERMINAL: &[u32] = requests![
+    0x5402,      // TCSETS
+    0x5403,      // TCSETSW
+    0x5404,      // TCSETSF
+    0x5409,      // TCSBRK
+    0x540A,      // TCXONC
+    0x540B,      // TCFLSH
+    0x540E,      // TIOCSCTTY
+    0x5410,      // TIOCSPGRP
+    0x5411,      // TIOCOUTQ
+    0x5414,      // TIOCSWINSZ
+    0x5422,      // TIOCNOTTY
+    0x5441,      // TIOCGPTPEER
+    0x8004_5430, // TIOCGPTN
+    0x4004_5431, // TIOCSPTLCK
+    0x402C_542B, // TCSETS2
+    0x402C_542C, // TCSETSW2
+    0x402C_542D, // TCSETSF2
 ];
 
 /// `prctl` operations that only describe or further restrict the caller.
@@ -258,6 +287,46 @@ pub const TCP: &[Entry] = table! {
     connect = c::SYS_connect => Rule::Allow,
 };
 
+/// inotify, for `kernel = ["watch"]`: no file rule restricts it, so it is absent otherwise.
+pub const WATCH: &[Entry] = calls! { Rule::Allow;
+    SYS_inotify_init SYS_inotify_init1 SYS_inotify_add_watch SYS_inotify_rm_watch
+};
+
+/// Queues, semaphores and shared memory, for `kernel = ["ipc"]`, in an IPC namespace of the launcher.
+/// Datagram pairs stay closed: an address in sendmsg(2) lies in memory, where no filter can look.
+pub const IPC: &[Entry] = table! {
+    shmget = c::SYS_shmget => Rule::Allow,
+    // SHM_EXEC: a second attachment would execute what the first one writes.
+    shmat = c::SYS_shmat => Rule::When(&[Test::NoBits(2, 0x8000)], 1),
+    shmctl = c::SYS_shmctl => Rule::Allow,
+    shmdt = c::SYS_shmdt => Rule::Allow,
+    semget = c::SYS_semget => Rule::Allow,
+    semop = c::SYS_semop => Rule::Allow,
+    semctl = c::SYS_semctl => Rule::Allow,
+    semtimedop = c::SYS_semtimedop => Rule::Allow,
+    msgget = c::SYS_msgget => Rule::Allow,
+    msgsnd = c::SYS_msgsnd => Rule::Allow,
+    msgrcv = c::SYS_msgrcv => Rule::Allow,
+    msgctl = c::SYS_msgctl => Rule::Allow,
+    mq_open = c::SYS_mq_open => Rule::Allow,
+    mq_unlink = c::SYS_mq_unlink => Rule::Allow,
+    mq_timedsend = c::SYS_mq_timedsend => Rule::Allow,
+    mq_timedreceive = c::SYS_mq_timedreceive => Rule::Allow,
+    mq_notify = c::SYS_mq_notify => Rule::Allow,
+    mq_getsetattr = c::SYS_mq_getsetattr => Rule::Allow,
+};
+
+/// Files in memory, for `kernel = ["memfd"]`: MFD_NOEXEC_SEAL is a must, beside it only MFD_CLOEXEC and
+/// MFD_ALLOW_SEALING. A caller that asks for another one hears that there is none.
+pub const MEMFD: &[Entry] = table! {
+    memfd_create = c::SYS_memfd_create => Rule::When(&[Test::Masked(1, !0x3, &[0x8])], 38),
+};
+
+/// Terminals, for `kernel = ["pty"]`.
+pub const TERMINAL: &[Entry] = table! {
+    ioctl = c::SYS_ioctl => Rule::When(&[Test::OneOf(1, IOCTLS_TERMINAL)], 25),
+};
+
 /// Numbers of the calls that the server never makes once its launcher is up: programs, other processes,
 /// namespaces, mounts, the kernel, keys. Everything else is allowed; Landlock holds files and ports.
 #[must_use]
@@ -315,7 +384,7 @@ pub fn recorded(switches: Switches) -> Vec<Entry> {
 /// Name of a call that a filter may tell of, in any profile.
 #[must_use]
 pub fn name(nr: i32) -> Option<&'static str> {
-    let parts = [CONDITIONAL, METADATA_READ_ONLY, DENIED, DENIED_OLD];
+    let parts = [CONDITIONAL, METADATA_READ_ONLY, DENIED, DENIED_OLD, IPC];
     let entry = parts.into_iter().flatten().find(|entry| entry.nr == i64::from(nr))?;
     Some(entry.name.strip_prefix("SYS_").unwrap_or(entry.name))
 }
@@ -327,17 +396,38 @@ pub struct Switches {
     pub write: bool,
     /// TCP ports may be connected to.
     pub tcp: bool,
+    /// inotify.
+    pub watch: bool,
+    /// System V and POSIX IPC.
+    pub ipc: bool,
+    /// Files in memory.
+    pub memfd: bool,
+    /// Terminals.
+    pub pty: bool,
+}
+
+impl Switches {
+    /// The parts of the table that are switched on.
+    fn parts(self) -> impl Iterator<Item = &'static [Entry]> {
+        let parts = [
+            (self.tcp, TCP),
+            (self.watch, WATCH),
+            (self.ipc, IPC),
+            (self.memfd, MEMFD),
+            (self.pty, TERMINAL),
+        ];
+        parts.into_iter().filter_map(|(on, part)| on.then_some(part))
+    }
 }
 
 /// The table of one profile, sorted by number, each number once.
 #[must_use]
 pub fn table(switches: Switches) -> Vec<Entry> {
     let metadata = if switches.write { METADATA_WRITE } else { METADATA_READ_ONLY };
-    let tcp = if switches.tcp { TCP } else { &[] };
     let mut all = std::collections::BTreeMap::new();
-    for entry in [ALLOWED, ALLOWED_NEW, CONDITIONAL, metadata, DENIED, DENIED_OLD, tcp].into_iter().flatten()
-    {
-        // Later parts win: `TCP` opens what `DENIED` closes.
+    let base = [ALLOWED, ALLOWED_NEW, CONDITIONAL, metadata, DENIED, DENIED_OLD];
+    for entry in base.into_iter().chain(switches.parts()).flatten() {
+        // Later parts win: a switch opens what the parts before it close.
         all.insert(entry.nr, *entry);
     }
     all.into_values().collect()
@@ -348,7 +438,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_number_stands_twice_except_where_tcp_opens_it() {
+    fn no_number_stands_twice_except_where_a_switch_opens_it() {
         for (metadata, name) in [(METADATA_READ_ONLY, "read-only"), (METADATA_WRITE, "write")] {
             let mut seen = std::collections::BTreeMap::new();
             for entry in
@@ -364,5 +454,24 @@ mod tests {
     fn both_profiles_answer_the_same_metadata_calls() {
         let numbers = |t: &[Entry]| t.iter().map(|e| e.nr).collect::<std::collections::BTreeSet<_>>();
         assert_eq!(numbers(METADATA_READ_ONLY), numbers(METADATA_WRITE));
+    }
+
+    /// A number that two switches decide would depend on their order.
+    #[test]
+    fn no_two_switches_decide_one_call() {
+        let all = Switches { tcp: true, watch: true, ipc: true, memfd: true, pty: true, write: false };
+        let mut seen = std::collections::BTreeSet::new();
+        for entry in all.parts().flatten() {
+            assert!(seen.insert(entry.nr), "{} twice", entry.name);
+        }
+        assert_eq!(Switches::default().parts().count(), 0);
+    }
+
+    #[test]
+    fn no_switch_lets_a_command_type_into_a_terminal_or_run_a_file_in_memory() {
+        for request in [0x5412, 0x541C, 0x541D, 0x5423] {
+            assert!(!IOCTLS.contains(&request) && !IOCTLS_TERMINAL.contains(&request), "{request:x}");
+        }
+        assert!(IOCTLS.iter().all(|request| IOCTLS_TERMINAL.contains(request)));
     }
 }

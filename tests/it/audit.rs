@@ -43,6 +43,7 @@ fn sandbox() -> SandboxFacts {
         digest: Some(digest()),
         landlock_abi: Some(6),
         network_denied: true,
+        switches: vec!["jit"],
         seccomp: true,
         seccomp_digest: Some(digest()),
         no_new_privs: true,

@@ -222,7 +222,7 @@ fn nothing_outside_of_the_profile_is_read() {
 }
 
 #[test]
-fn proc_of_supervisor_launcher_and_server_is_closed() {
+fn e065_proc_of_supervisor_launcher_and_server_is_closed() {
     let lab = Lab::plain();
     let mut served = Served::start(&lab);
     for file in ["environ", "maps", "cmdline", "status", "root/etc/passwd", "cwd/plain", "fd/0"] {
@@ -348,7 +348,7 @@ fn e045_a_working_directory_outside_of_the_workspace_is_refused() {
 // ---- scratch ---------------------------------------------------------------------------------
 
 #[test]
-fn e041_scratch_is_private_and_gone_afterwards() {
+fn e041_e071_scratch_is_private_and_gone_afterwards() {
     let lab = Lab::plain();
     let mut served = Served::start(&lab);
     let scratch = |payload: &serde_json::Value| {

@@ -150,6 +150,33 @@ static int attempts(int count, char **word) {
     return 0;
 }
 
+/* Many starts by a path in shared memory that another process flips between two programs all the time. Prints
+ * how often the first one ran and how often nothing did; the second one would say so itself. */
+static int race_exec(const char *own, const char *other, long count) {
+    char *path = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    long ran = 0, refused = 0;
+    if (path == MAP_FAILED) return 1;
+    strcpy(path, own);
+    pid_t flipper = fork();
+    if (flipper == 0)
+        for (;;) { strcpy(path, other); strcpy(path, own); }
+    for (long i = 0; i < count; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            char *argv[] = {path, "exit", "7", NULL};
+            execv(path, argv);
+            _exit(8);
+        }
+        waitpid(pid, &status, 0);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 7) ran++;
+        else refused++;
+    }
+    kill(flipper, SIGKILL);
+    printf("%ld %ld\n", ran, refused);
+    return 0;
+}
+
 /* ---- processes --------------------------------------------------------------------------- */
 
 /* Daemons with a session and no parent of their own, deaf to polite signals. Each says that it is
@@ -272,6 +299,7 @@ int main(int argc, char **argv) {
     if (is(what, "hoppers")) { hoppers((int)number); say("hopping", 0); return 0; }
     if (is(what, "hoppers-hang")) { hoppers((int)number); say("hopping", 0); for (;;) pause(); }
     if (is(what, "hang-up")) return hang_up();
+    if (is(what, "race-exec")) return race_exec(arg, argv[3], atol(argv[4]));
     if (is(what, "clutter")) return clutter();
     if (is(what, "metadata")) {
         int fd = open(arg, O_RDONLY);

@@ -337,7 +337,11 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(lab: &Lab) -> Self {
-        let mut command = lab.command("serve");
+        Self::by(lab.command("serve"))
+    }
+
+    /// The same, started by a command line of the test's own.
+    pub(crate) fn by(mut command: Command) -> Self {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
@@ -367,11 +371,16 @@ impl Served {
         id
     }
 
+    /// The next message, whatever it is about.
+    pub(crate) fn message(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.from.read_line(&mut line).unwrap() > 0, "the server is gone");
+        serde_json::from_str(&line).unwrap()
+    }
+
     fn answer(&mut self, id: u64) -> Value {
         loop {
-            let mut line = String::new();
-            assert!(self.from.read_line(&mut line).unwrap() > 0, "the server is gone");
-            let message: Value = serde_json::from_str(&line).unwrap();
+            let message = self.message();
             if message["id"] == id {
                 return message;
             }

@@ -9,6 +9,7 @@ use super::lint::Book;
 use crate::config::Command;
 use crate::policy::grammar::{Found, Grammar, Standing};
 use crate::policy::{PolicyError, Reason, knowledge};
+use crate::sandbox::profile::Profile;
 
 pub(super) fn look(book: &mut Book<'_>) -> Result<(), PolicyError> {
     let config = book.config;
@@ -19,6 +20,7 @@ pub(super) fn look(book: &mut Book<'_>) -> Result<(), PolicyError> {
             continue;
         }
         powers(book, command, &grammars)?;
+        starts(book, command);
         if command.any_path {
             let key = format!("{}.paths", book.places.command(&command.name));
             let message = format!(
@@ -62,6 +64,16 @@ fn name(book: &mut Book<'_>, command: &Command) -> Result<bool, PolicyError> {
         format!("{name} is not a name that is always refused; interpreters = \"confine\" adds nothing");
     book.add("confine-needless", key, message, "remove the key");
     Ok(true)
+}
+
+/// A script of a shell that is not listed, an interpreter that is not there, a broken file.
+fn starts(book: &mut Book<'_>, command: &Command) {
+    let Some(program) = &command.program else { return };
+    if let Err(error) = Profile::compile(book.config, command, program) {
+        let key = book.places.command(&command.name);
+        let message = format!("{} cannot start: {error}", command.name);
+        book.add("cannot-start", key, message, "as it says, or remove the name");
+    }
 }
 
 /// What the program can do by what is known of it.

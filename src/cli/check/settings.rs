@@ -95,11 +95,13 @@ pub(super) fn look(book: &mut Book<'_>) {
     if !config.sandbox.network.is_empty() {
         let ports: Vec<String> = config.sandbox.network.iter().map(u16::to_string).collect();
         let message = format!(
-            "every command may connect to TCP ports {} of any host: what it reads, it can send",
+            "every command without network of its own may connect to TCP ports {} of any host: what it reads, it \
+             can send",
             ports.join(", ")
         );
         book.add("network-open", "sandbox.network", message, "set network = \"none\", or filter outside");
     }
+    kernel(book);
     if config.workspace.repository_write {
         book.add(
             "repository-write",
@@ -115,6 +117,30 @@ pub(super) fn look(book: &mut Book<'_>) {
     if config.sandbox.user == RunUser::Keep && files::server_ids().is_some_and(|(uid, _)| uid == 0) {
         let message = "sandbox.user = \"keep\", and this user is root: commands own what root owns, and limits.processes does not hold";
         book.add("user-root", "sandbox.user", message, "name an unprivileged UID:GID");
+    }
+}
+
+/// What single commands get from the kernel beside files.
+fn kernel(book: &mut Book<'_>) {
+    let config = book.config;
+    for command in config.commands.values() {
+        let table = book.places.command(&command.name);
+        for switch in &command.kernel {
+            let id = if switch.weakens() { "kernel-opened" } else { "kernel-switch" };
+            let key = book.places.element(&format!("{table}.kernel"), switch.as_str());
+            let message = format!("{} gets {}: {}", command.name, switch.as_str(), switch.opens());
+            book.add(id, key, message, "remove it where the program works without");
+        }
+        if let Some(ports) = command.network.as_ref().filter(|ports| !ports.is_empty()) {
+            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+            let message = format!(
+                "{} may connect to TCP ports {} of any host: what it reads, it can send",
+                command.name,
+                ports.join(", ")
+            );
+            let key = format!("{table}.network");
+            book.add("network-open", key, message, "set network = \"none\", or filter outside");
+        }
     }
 }
 

@@ -24,7 +24,12 @@ pub(super) fn of(policy: &Policy, command: &Command) -> Value {
             let workspace = shown(&profile.workspace);
             let read = std::iter::once(workspace.clone()).chain(list(&profile.read)).collect::<Vec<_>>();
             let own = profile.workspace_write.then_some(workspace);
-            let write = own.into_iter().chain(list(&profile.write)).chain([Value::from("(scratch)")]);
+            let terminals = list(&profile.terminals);
+            let write = own
+                .into_iter()
+                .chain(list(&profile.write))
+                .chain(terminals)
+                .chain([Value::from("(scratch)")]);
             (read, write.collect::<Vec<_>>(), list(&profile.execute), None)
         }
         Some(Err(error)) => (vec![], vec![], vec![], Some(error.to_string())),
@@ -35,7 +40,8 @@ pub(super) fn of(policy: &Policy, command: &Command) -> Value {
         "read": read,
         "write": write,
         "execute": execute,
-        "network": config.sandbox.network.iter().map(|port| format!("tcp:{port}")).collect::<Vec<_>>(),
+        "network": config.network(command).iter().map(|port| format!("tcp:{port}")).collect::<Vec<_>>(),
+        "kernel": command.kernel.iter().map(|switch| switch.as_str()).collect::<Vec<_>>(),
         "environment": policy.environment_names(command),
         "limits": limits(&config.limits),
     });

@@ -163,6 +163,9 @@ mod tests {
             workspace: workspace.to_owned(),
             workspace_write: false,
             tcp: Vec::new(),
+            kernel: Vec::new(),
+            terminals: Vec::new(),
+            loaders: Vec::new(),
             recorded: None,
         }
     }
