@@ -31,7 +31,8 @@ use crate::config::workspace::Workspace;
 use crate::config::{Command, Config, LoadOptions, Sink, server_environment};
 use crate::launch::Touch;
 use crate::policy::{Denial, Policy, Request};
-use crate::sandbox::profile::Profile;
+use crate::sandbox::profile::{Profile, ProfileError};
+use crate::sandbox::script::ScriptError;
 use crate::sandbox::secrets::Secrets;
 
 /// The proposal does not let the program end as it was recorded.
@@ -125,8 +126,9 @@ fn learn(args: &Args) -> Result<u8, Failure> {
     if recorded.ran().is_none() {
         return Err(format!("the recorded run: {}", recorded.shown()).into());
     }
-    let base = learner.profile(&learner.command())?;
+    let base = learner.profile(&learner.recorded())?;
     let mut proposal = Proposal::of(&base, &learner.secrets, &touched, &recorded, args.confine_interpreter)?;
+    proposal.start_with(&learner.shells);
     let helpers = Command { execute: proposal.execute.clone(), ..learner.command() };
     proposal.without(&learner.profile(&helpers)?);
     proposal.only_reading = !writable;
@@ -152,6 +154,8 @@ struct Learner<'a> {
     secrets: Secrets,
     /// The name is always denied, and asked for all the same.
     interpreter: bool,
+    /// Shells that the program is a script of: without them it does not start.
+    shells: Vec<PathBuf>,
     /// What the policy already sets for this command.
     preset: BTreeMap<String, String>,
     /// The policy already has a section for it.
@@ -185,6 +189,7 @@ impl<'a> Learner<'a> {
             name: name.to_owned(),
             secrets,
             interpreter: false,
+            shells: Vec::new(),
             preset: existing.map_or_else(BTreeMap::new, |command| command.environment.clone()),
             listed: existing.is_some(),
             write: config.workspace.write,
@@ -208,7 +213,31 @@ impl<'a> Learner<'a> {
                 return Err(refused(&denial, ""));
             }
         }
+        learner.find_shells()?;
         Ok(learner)
+    }
+
+    /// A script of a shell starts only with the shell listed.
+    fn find_shells(&mut self) -> Result<(), Failure> {
+        loop {
+            let shell = match self.compiled(&self.recorded())? {
+                Err(ProfileError::Script(ScriptError::Shell { shell, .. })) => shell,
+                Err(error) => return Err(error.to_string().into()),
+                Ok(_) => return Ok(()),
+            };
+            let shown = shell.display();
+            if !self.args.confine_interpreter {
+                let text = format!(
+                    "{} is a script of {shown}, which runs what it is handed: --confine-interpreter proposes it all the same",
+                    self.name
+                );
+                return Err(Failure(REFUSED, text));
+            }
+            if self.shells.contains(&shell) {
+                return Err(format!("{} is a script of {shown}, which cannot be listed", self.name).into());
+            }
+            self.shells.push(shell);
+        }
     }
 
     /// The verdict on the vector, whatever files it names.
@@ -227,7 +256,7 @@ impl<'a> Learner<'a> {
 
     /// The entry of the recorded run: file names among the arguments are what is to be learned.
     fn recorded(&self) -> Command {
-        Command { any_path: true, ..self.command() }
+        Command { any_path: true, execute: self.shells.clone(), ..self.command() }
     }
 
     /// The policy with this entry, and with these walls of the workspace and the network.
@@ -245,10 +274,14 @@ impl<'a> Learner<'a> {
 
     /// What the kernel gets for `command`.
     fn profile(&self, command: &Command) -> Result<Profile, Failure> {
+        Ok(self.compiled(command)?.map_err(|e| e.to_string())?)
+    }
+
+    fn compiled(&self, command: &Command) -> Result<Result<Profile, ProfileError>, Failure> {
         let config = self.config(command.clone(), Walls::default())?;
         let program =
             config.programs.lookup(&self.name).map_err(|absent| Failure(NOT_FOUND, absent.to_string()))?;
-        Ok(Profile::compile(&config, command, &program).map_err(|e| e.to_string())?)
+        Ok(Profile::compile(&config, command, &program))
     }
 
     /// The recorded run, and whether it could write. Where the host has no means to throw writes away, it

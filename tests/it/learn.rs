@@ -168,6 +168,24 @@ fn a_helper_is_proposed_and_one_that_is_always_denied_only_when_asked_for() {
 }
 
 #[test]
+fn a_script_of_a_shell_is_proposed_with_the_shell_only_when_asked_for() {
+    let lab = lab();
+    let path = lab.at("bin/script");
+    fs::write(&path, "#!/bin/sh\necho here\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = lab.text("bin/script");
+    let ran = learn(&lab, &["--json"], &[&script]);
+    assert!(ran.status == 126 && ran.stderr.contains("--confine-interpreter"), "{ran:?}");
+
+    let ran = learn(&lab, &["--json", "--confine-interpreter"], &[&script]);
+    let found = ran.json();
+    let shell = fs::canonicalize("/bin/sh").unwrap();
+    let shell = json!([shell.to_str().unwrap()]);
+    assert_eq!((&found["execute"], &found["always_denied_helpers"]), (&shell, &shell), "{found:#}");
+    assert_eq!((ran.status, &found["verified"]["alike"]), (0, &json!(true)), "{found:#}");
+}
+
+#[test]
 fn a_program_of_the_workspace_is_neither_started_nor_proposed() {
     let lab = lab();
     copy("/usr/bin/true", lab.at("ws/tool"));

@@ -72,6 +72,12 @@ impl Proposal {
         Ok(found)
     }
 
+    /// Adds the shells that the program is a script of, which every profile of it has.
+    pub(super) fn start_with(&mut self, shells: &[PathBuf]) {
+        self.execute.splice(0..0, shells.iter().cloned());
+        self.loud.extend_from_slice(shells);
+    }
+
     /// Leaves out what `profile`, that of the command with its helpers, gives anyway: their libraries.
     pub(super) fn without(&mut self, profile: &Profile) {
         self.read.retain(|path| !profile.read.iter().any(|grant| path.starts_with(grant)));
