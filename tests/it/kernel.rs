@@ -455,7 +455,8 @@ fn limit_cpu_time() {
     let ran = lab.probed(&["spin"]);
     // Soft equals hard, so the kernel kills at once.
     assert_eq!(ran.status, 128 + 9, "{ran:?}");
-    assert_eq!((&lab.end()["outcome"], &lab.end()["procs_left"]), (&json!("signal"), &json!(0)));
+    assert_eq!((&lab.end()["outcome"], &lab.end()["procs_left"]), (&json!("resource_limit"), &json!(0)));
+    assert_eq!(lab.end()["error_code"], "cpu_time_limit");
 }
 
 #[test]
