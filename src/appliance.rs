@@ -5,9 +5,11 @@
 
 mod hints;
 pub mod host;
+mod recording;
 mod records;
 
 pub use hints::Hint;
+pub use recording::Recording;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -20,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::{Audit, AuditError, Context, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
 use crate::fault;
-use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared};
+use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
@@ -143,6 +145,10 @@ pub struct Appliance {
     profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
     /// What the host was found to be at start, where it was looked at.
     host: Option<HostFacts>,
+    /// Runs are recorded, for `learn`.
+    recording: Option<Recording>,
+    /// What they touched.
+    touched: Mutex<Vec<Touch>>,
 }
 
 impl Report {
@@ -196,10 +202,15 @@ impl Appliance {
             walls = Some(own);
         }
         let host = host.map(|host| host::recorded(&config, launcher.facts(), &host, walls.as_ref()));
+        Ok(Self { host, ..Self::with(config, launcher)? })
+    }
+
+    fn with(config: Arc<Config>, launcher: Launcher) -> Result<Self, StartError> {
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
         let places = Semaphore::new(config.limits.jobs);
-        Ok(Self { policy, launcher, audit, places, profiles: Mutex::new(HashMap::new()), host })
+        let (profiles, touched) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
+        Ok(Self { policy, launcher, audit, places, profiles, host: None, recording: None, touched })
     }
 
     /// Records that a server starts to serve `transport`, and the policy it serves.
@@ -360,7 +371,10 @@ impl Appliance {
             return Err(failed(&e, e.raw_os_error().unwrap_or(0)));
         }
         let command = Command { name, ..Command::clone(plan.command()) };
-        let profile = Profile::compile(self.config(), &command, program).map_err(|e| failed(&e, 0))?;
+        let mut profile = Profile::compile(self.config(), &command, program).map_err(|e| failed(&e, 0))?;
+        if let Some(Recording { secrets, network }) = &self.recording {
+            profile = profile.widened(secrets.clone(), *network);
+        }
         let digest = profile.digest().map_err(|e| failed(&e, 0))?;
         let ready = Prepared { profile: Arc::new(profile), digest };
         let mut profiles = self.profiles.lock().map_err(|e| poisoned(e.to_string()))?;
@@ -433,7 +447,10 @@ impl Appliance {
         // A supervisor that died took the status with it: the launcher has killed what was left, and
         // "unknown" is the only honest answer.
         let (ended, fault) = match ended {
-            Ok(ended) => (Some(ended), None),
+            Ok(mut ended) => {
+                self.keep_touched(&mut ended.touched);
+                (Some(ended), None)
+            }
             Err(error) => (None, Some(error.message)),
         };
         let exit = match ended.as_ref().map(|e| (e.code, e.signal)) {

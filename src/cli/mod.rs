@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod exec;
 pub mod explain;
 pub mod generate;
+pub mod learn;
 pub mod policy;
 pub mod serve;
 
@@ -51,6 +52,7 @@ enum Command {
     Explain(explain::Args),
     Check(check::Args),
     Doctor(doctor::Args),
+    Learn(learn::Args),
     Audit(audit::Args),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
@@ -68,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(args),
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Learn(args) => learn::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),

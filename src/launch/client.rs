@@ -157,7 +157,9 @@ impl Launcher {
         match receive(&stub).await? {
             FromStub::Started { pid } => Ok(Running { socket: stub, pid, _refill: self.refill(prepared) }),
             FromStub::Failed(failure) => Err(failure.into()),
-            FromStub::Ready | FromStub::Ended(_) => Err(LaunchError::new("stub", 0, "unexpected answer")),
+            FromStub::Ready | FromStub::Touched(_) | FromStub::Ended(_) => {
+                Err(LaunchError::new("stub", 0, "unexpected answer"))
+            }
         }
     }
 
@@ -350,10 +352,14 @@ impl Running {
     /// # Errors
     /// The supervisor died; the launcher has killed what it left.
     pub async fn ended(&self) -> Result<Ended, LaunchError> {
-        match receive(&self.socket).await? {
-            FromStub::Ended(ended) => Ok(ended),
-            FromStub::Failed(failure) => Err(failure.into()),
-            _ => Err(LaunchError::new("stub", 0, "unexpected answer")),
+        let mut touched = Vec::new();
+        loop {
+            match receive(&self.socket).await? {
+                FromStub::Touched(part) => touched.extend(part),
+                FromStub::Ended(ended) => return Ok(Ended { touched, ..ended }),
+                FromStub::Failed(failure) => return Err(failure.into()),
+                _ => return Err(LaunchError::new("stub", 0, "unexpected answer")),
+            }
         }
     }
 }

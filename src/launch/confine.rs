@@ -30,7 +30,7 @@ const NOEXEC: u64 = 0x8;
 
 /// Where a private scratch file system can be mounted: directories that exist everywhere and that
 /// no command needs.
-const SCRATCH_MOUNTS: &[&str] = &["/dev/shm", "/mnt", "/srv"];
+pub(super) const SCRATCH_MOUNTS: &[&str] = &["/dev/shm", "/mnt", "/srv"];
 /// Where scratch directories may lie when no mount is possible: only on a noexec file system.
 const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
 /// Files and directories of one run's scratch file system.
@@ -112,9 +112,10 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
     step!("workspace mount", sys::attach_tree(&tree, &path))?;
     // What the host mounts into the workspace later would come without the attributes: it stays out.
     step!("workspace mount", nix::mount::mount(none, ws, none, private, none))?;
-    let attrs = NOEXEC | NOSUID | NODEV | if setup.write { 0 } else { RDONLY };
+    let write = setup.write && !setup.throw_away;
+    let attrs = NOEXEC | NOSUID | NODEV | if write { 0 } else { RDONLY };
     step!("workspace mount", sys::mount_attrs(&path, attrs))?;
-    if setup.write {
+    if write {
         protect_repository(ws, setup.repository_write)?;
     }
     for alias in step!("mounts", aliases::of(ws))? {
@@ -129,6 +130,10 @@ fn isolate(setup: &Setup, uid: u32, gid: u32) -> Result<Option<PathBuf>, Failure
             unmet(e.raw_os_error().unwrap_or(0), format!("{}: {e}", aliases::shown(&alias)))
         };
         step!("mounts", done.map_err(shown))?;
+    }
+    if setup.throw_away {
+        super::overlay::mount(setup, uid, gid)?;
+        protect_repository(ws, setup.repository_write)?;
     }
     own_devices(setup)?;
     let free = |dir: &&&str| Path::new(dir).is_dir() && !ws.starts_with(dir);

@@ -68,6 +68,7 @@ pub(super) fn serve() {
                     signals,
                     facts,
                     root,
+                    throw_away: setup.throw_away,
                     profiles: HashMap::new(),
                     mark,
                     children: HashMap::new(),
@@ -117,6 +118,7 @@ struct Launcher {
     signals: SignalFd,
     facts: Facts,
     root: OwnedFd,
+    throw_away: bool,
     profiles: HashMap<u32, (Profile, Vec<Insn>)>,
     /// Marks the start of a command for the filters: unknown to commands, though nothing hangs on it.
     mark: u32,
@@ -181,8 +183,8 @@ impl Launcher {
     fn stub(&mut self, id: u32, profile: Option<Box<Profile>>) -> Result<Option<OwnedFd>, Failure> {
         if let Some(profile) = profile {
             let answer = Answer::Supervisor(self.mark);
-            let table = syscalls::table(profile.switches());
-            let filter = step!("seccomp", filter::compile(&table, answer))?;
+            let table = if profile.recorded.is_some() { syscalls::recorded } else { syscalls::table };
+            let filter = step!("seccomp", filter::compile(&table(profile.switches()), answer))?;
             self.profiles.insert(id, (*profile, filter));
         }
         let (server, own) = step!("socketpair", sys::socketpair())?;
@@ -225,6 +227,7 @@ impl Launcher {
                     filter,
                     mark: self.mark,
                     root: &self.root,
+                    throw_away: self.throw_away,
                     scratch: scratch.as_ref(),
                 }
                 .serve();

@@ -17,7 +17,8 @@ use std::path::Path;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2, readlinkat};
 use nix::sys::stat::{FileStat, Mode, fstat};
 
-use super::wire::{DeniedCall, Execution, Fidelity};
+use super::observe::{Answer, Recorder};
+use super::wire::{DeniedCall, Execution, Fidelity, Touch};
 use crate::sys::{self, Told};
 
 /// Calls that are answered before the supervisor looks at its deadline again.
@@ -49,6 +50,8 @@ pub(super) struct Listener {
     loaded: u32,
     /// Device and inode of each loader.
     loaders: Vec<(u64, u64)>,
+    /// Only of a recorded run.
+    recorder: Option<Box<Recorder>>,
 }
 
 /// What was heard of one run.
@@ -57,12 +60,28 @@ pub(super) struct Heard {
     pub(super) starts: Vec<Execution>,
     pub(super) started: u32,
     pub(super) loaded: u32,
+    /// Only of a recorded run.
+    pub(super) touched: Vec<Touch>,
 }
 
 impl Listener {
     /// `loaders`: files that only the kernel starts, to load a program with.
     pub(super) fn new(fd: OwnedFd, loaders: Vec<(u64, u64)>) -> Self {
-        Self { fd, denied: Vec::new(), starts: Vec::new(), compared: 0, started: 0, loaded: 0, loaders }
+        Self {
+            fd,
+            denied: Vec::new(),
+            starts: Vec::new(),
+            compared: 0,
+            started: 0,
+            loaded: 0,
+            loaders,
+            recorder: None,
+        }
+    }
+
+    /// The same, that takes down what is touched as well.
+    pub(super) fn recording(fd: OwnedFd, loaders: Vec<(u64, u64)>, recorder: Recorder) -> Self {
+        Self { recorder: Some(Box::new(recorder)), ..Self::new(fd, loaders) }
     }
 
     /// To poll for.
@@ -87,12 +106,17 @@ impl Listener {
 
     fn answer(&mut self, told: &Told) {
         let starts = i64::from(told.nr) == libc::SYS_execve || i64::from(told.nr) == libc::SYS_execveat;
+        let recorded = self.recorder.as_mut().and_then(|recorder| recorder.hear(told));
         if starts {
             self.starts(told);
-        } else {
+        } else if recorded.is_none() {
             self.denies(told);
         }
-        let errno = (!starts).then_some(libc::EPERM);
+        let errno = match recorded {
+            Some(Answer::Go) => None,
+            Some(Answer::Fail(errno)) => Some(errno),
+            None => (!starts).then_some(libc::EPERM),
+        };
         // ENOENT: the caller has died.
         drop(sys::seccomp_answer(self.fd.as_fd(), told.id, errno));
     }
@@ -162,7 +186,18 @@ impl Listener {
     /// What was heard, at the end of the run.
     pub(super) fn heard(mut self) -> Heard {
         self.confirm();
-        Heard { denied: self.denied, starts: self.starts, started: self.started, loaded: self.loaded }
+        self.taken()
+    }
+
+    /// The same without another look at the processes, which opens files.
+    pub(super) fn taken(&mut self) -> Heard {
+        Heard {
+            denied: std::mem::take(&mut self.denied),
+            starts: std::mem::take(&mut self.starts),
+            started: self.started,
+            loaded: self.loaded,
+            touched: self.recorder.as_mut().map_or_else(Vec::new, |recorder| recorder.taken()),
+        }
     }
 }
 

@@ -15,6 +15,8 @@ mod client;
 mod confine;
 mod launcher;
 mod listen;
+mod observe;
+mod overlay;
 pub mod requirements;
 mod scratch;
 mod step;
@@ -23,7 +25,7 @@ mod tree;
 mod wire;
 
 pub use client::{Launcher, Prepared, Running};
-pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity};
+pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, Touch};
 
 use crate::config::{Config, Switch};
 use crate::sandbox::identity;
@@ -75,6 +77,19 @@ pub fn become_launcher_if_asked() {
 /// # Errors
 /// A step that failed, or a requirement that does not hold, with its remedy.
 pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
+    launch(config, false)
+}
+
+/// The same, but nothing that a command writes into the workspace stays: it goes to an overlay that ends
+/// with the launcher.
+///
+/// # Errors
+/// As [`start`]; and where the host allows no mounts, unless the workspace is read-only.
+pub fn start_throw_away(config: &Config) -> Result<Launcher, LaunchError> {
+    launch(config, true)
+}
+
+fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
     crate::sys::survive_file_size_limit()
         .map_err(|e| LaunchError::new("signals", e.raw_os_error().unwrap_or(0), &e.to_string()))?;
     let workspace = &config.workspace;
@@ -85,6 +100,7 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
         write: workspace.write,
         repository_write: workspace.repository_write,
         user,
+        throw_away: throw_away && workspace.write,
         isolate: true,
         terminals: config.uses(Switch::Pty),
         ipc: config.uses(Switch::Ipc),
@@ -92,6 +108,11 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
         scratch_bytes: SCRATCH_BYTES,
     };
     let launcher = Launcher::start(&setup).or_else(|first| {
+        if setup.throw_away {
+            let text =
+                format!("what a command writes could not be thrown away ({first}): allow user namespaces");
+            return Err(LaunchError::new("overlay", first.errno, &text));
+        }
         // Those of the host are other people's.
         if setup.terminals || setup.ipc {
             let text = format!(

@@ -20,6 +20,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::listen::Listener;
+use super::observe::{self, Ears};
 use super::scratch::Scratch;
 use super::step::{named, step, that, unmet};
 use super::tree;
@@ -51,6 +52,8 @@ pub(super) struct Stub<'a> {
     pub(super) mark: u32,
     /// Workspace root as the launcher's mounts show it.
     pub(super) root: &'a OwnedFd,
+    /// The workspace is an overlay, where a directory is not the one that was judged but a copy of it.
+    pub(super) throw_away: bool,
     /// Its scratch directory.
     pub(super) scratch: Option<&'a Scratch>,
 }
@@ -69,7 +72,12 @@ impl Stub<'_> {
         let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
         if let Ok(Some(packet)) = asked {
             let end = match self.run(packet, &ruleset, &signals, listener, socket) {
-                Ok(ended) => FromStub::Ended(ended),
+                Ok(mut ended) => {
+                    for part in observe::parts(std::mem::take(&mut ended.touched)) {
+                        drop(say(&FromStub::Touched(part))); // a server that is gone needs none
+                    }
+                    FromStub::Ended(ended)
+                }
                 Err(failure) => FromStub::Failed(failure),
             };
             self.clean();
@@ -97,7 +105,7 @@ impl Stub<'_> {
         }
     }
 
-    fn confine(&self) -> Result<(OwnedFd, SignalFd, Listener), Failure> {
+    fn confine(&self) -> Result<(OwnedFd, SignalFd, Ears), Failure> {
         step!("setsid", nix::unistd::setsid())?;
         step!("child_subreaper", nix::sys::prctl::set_child_subreaper(true))?;
         // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
@@ -115,8 +123,14 @@ impl Stub<'_> {
             step!("memory_deny_write_execute", sys::restrict_memory_execution())?;
         }
         let loaders = self.loaders();
-        let listener = step!("seccomp", sys::seccomp_install(self.filter))?;
-        Ok((command, signals, Listener::new(listener, loaders)))
+        let install = || step!("seccomp", sys::seccomp_install(self.filter));
+        let ears = match &self.profile.recorded {
+            None => Ears::Own(Box::new(Listener::new(install()?, loaders))),
+            Some(recorded) => {
+                observe::start(recorded, &self.profile.workspace, scratch, loaders, install)?
+            }
+        };
+        Ok((command, signals, ears))
     }
 
     fn run(
@@ -124,7 +138,7 @@ impl Stub<'_> {
         packet: Packet<RunRequest>,
         ruleset: &OwnedFd,
         signals: &SignalFd,
-        listener: Listener,
+        listener: Ears,
         socket: BorrowedFd<'_>,
     ) -> Result<Ended, Failure> {
         let Packet { header: request, blob, fds } = packet;
@@ -169,7 +183,7 @@ impl Stub<'_> {
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
         let cwd = step!("chdir", openat2(self.root, path, how))?;
         let stat = step!("chdir", nix::sys::stat::fstat(&cwd))?;
-        let same = (stat.st_dev, stat.st_ino) == request.cwd_pin;
+        let same = self.throw_away || (stat.st_dev, stat.st_ino) == request.cwd_pin;
         step!("chdir", that(same, libc::ESTALE, "the directory was replaced after it was judged"))?;
         Ok(cwd)
     }
@@ -200,7 +214,7 @@ fn supervise(
     started: Instant,
     deadline: Instant,
     signals: &SignalFd,
-    mut listener: Listener,
+    mut listener: Ears,
     socket: BorrowedFd<'_>,
 ) -> Ended {
     let mut end =
@@ -217,7 +231,9 @@ fn supervise(
         let wait = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         let again = std::mem::take(&mut more);
         let wait = if again { PollTimeout::ZERO } else { wait };
-        let mut fds = [socket, signals.as_fd(), listener.fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        // Where another thread listens, the socket stands in.
+        let ears = listener.fd().unwrap_or(socket);
+        let mut fds = [socket, signals.as_fd(), ears].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         // EINTR and a full timeout both lead back to the checks above.
         if poll(&mut fds, wait).is_err() {
             continue;
@@ -255,6 +271,7 @@ fn supervise(
         executions: heard.starts,
         executed: heard.started,
         loader_runs: heard.loaded,
+        touched: heard.touched,
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) repository_write: bool,
     /// User and group to become, when the server is root.
     pub(crate) user: Option<(u32, u32)>,
+    /// Whether what commands write into the workspace goes to an overlay, gone with the launcher.
+    pub(crate) throw_away: bool,
     /// Try to get a mount namespace of its own.
     pub(crate) isolate: bool,
     /// An instance of `devpts` of its own is needed.
@@ -135,6 +137,8 @@ pub(crate) enum FromStub {
     },
     /// It was not, and nothing is left.
     Failed(Failure),
+    /// A part of what a recorded run touched, before its end is told.
+    Touched(Vec<Touch>),
     /// It ended, and so did everything it left.
     Ended(Ended),
 }
@@ -190,6 +194,26 @@ pub struct Ended {
     pub executed: u32,
     /// How many of them were the dynamic loader, run as a program.
     pub loader_runs: u32,
+    /// What a recorded run touched; it comes in packets of its own.
+    #[serde(skip)]
+    pub touched: Vec<Touch>,
+}
+
+/// One thing that a recorded run asked for and that is there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Touch {
+    /// A file or directory was opened for reading.
+    Read(String),
+    /// It was opened for writing, made, moved or removed.
+    Write(String),
+    /// A program file was started, or is what a script is started with.
+    Execute(String),
+    /// It holds secrets: it was asked for and refused.
+    Refused(String),
+    /// A TCP port was connected to.
+    Connect(u16),
+    /// There was more than is kept.
+    More,
 }
 
 /// A system call that was forbidden.

@@ -2,7 +2,7 @@
 //!
 //! Purpose: the always-denied names, the grammars behind a command and the programs that are known to
 //! start others (`policy/runs-programs.toml`), as facts. Decides nothing. Inputs: names. Called by
-//! `cli/check`.
+//! `cli/check` and `cli/learn`.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

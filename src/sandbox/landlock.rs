@@ -100,9 +100,12 @@ pub fn command(
     rules.extend(scratch.map(|p| (p, write_dir)));
 
     let kernel = |source| RulesetError::Kernel { profile: profile.name.clone(), source };
+    let recorded = profile.recorded.as_ref();
+    let any_port = recorded.is_some_and(|recorded| recorded.network);
+    let ports = if any_port { AccessNet::BindTcp.into() } else { AccessNet::from_all(ABI::V6) };
     let mut created = hard()
         .handle_access(AccessFs::from_all(ABI::V6))
-        .and_then(|r| r.handle_access(AccessNet::from_all(ABI::V6)))
+        .and_then(|r| r.handle_access(ports))
         .and_then(|r| r.scope(Scope::from_all(ABI::V6)))
         .and_then(Ruleset::create)
         .map_err(kernel)?;
@@ -110,7 +113,12 @@ pub fn command(
     created = created.add_rule(PathBeneath::new(root, workspace)).map_err(kernel)?;
     for (path, rights) in rules {
         let open = |source| RulesetError::Open { path: path.to_owned(), source };
-        let fd = PathFd::new(path).map_err(|e| open(std::io::Error::other(e)))?;
+        let fd = match PathFd::new(path) {
+            Ok(fd) => fd,
+            // The wide grants of a recorded run name what others may remove meanwhile: granted less.
+            Err(_) if recorded.is_some() => continue,
+            Err(e) => return Err(open(std::io::Error::other(e))),
+        };
         let is_dir =
             File::from(fd.as_fd().try_clone_to_owned().map_err(open)?).metadata().map_err(open)?.is_dir();
         // Directory rights on a file are refused by the kernel, so a file gets the file rights only.

@@ -11,4 +11,5 @@ pub mod own;
 pub mod profile;
 pub mod rlimits;
 pub mod script;
+pub mod secrets;
 pub mod syscalls;

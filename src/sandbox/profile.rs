@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::elf::{self, ElfError};
 use super::script::{self, ScriptError};
+use super::secrets::Secrets;
 use super::syscalls::Switches;
 use crate::config::program::Program;
 use crate::config::{Command, Config, Switch};
@@ -27,6 +28,22 @@ pub const PROC_FILES: &[&str] = &[
     "/proc/sys/kernel/ngroups_max",
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/cpu/possible",
+];
+/// Where a recorded run may start programs.
+pub const PROGRAM_PLACES: &[&str] = &[
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local",
+    "/usr/share",
+    "/opt",
+    "/nix/store",
 ];
 /// Terminals, for `kernel = ["pty"]`: the launcher mounts a `devpts` of its own there.
 pub const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/tty"];
@@ -60,6 +77,20 @@ pub struct Profile {
     pub terminals: Vec<PathBuf>,
     /// Loaders of the files above: they must be executable, and are never run as programs by themselves.
     pub loaders: Vec<PathBuf>,
+    /// A recorded run: only `learn` makes one, and it is never served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
+}
+
+/// What sets the profile of a recorded run apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// What it may not read though it may read everything else.
+    pub secrets: Secrets,
+    /// What the profile grants without being widened, which need not be recorded.
+    pub granted: Vec<PathBuf>,
+    /// Any TCP port may be connected to.
+    pub network: bool,
 }
 
 /// Why a profile could not be made.
@@ -137,7 +168,20 @@ impl Profile {
             kernel: command.kernel.clone(),
             terminals: if has(Switch::Pty) { existing(TERMINALS).collect() } else { Vec::new() },
             loaders: loaders.into_iter().collect(),
+            recorded: None,
         })
+    }
+
+    /// The profile of a recorded run: it reads everything but `secrets`, starts what lies in the system's
+    /// directories of programs, and is told of each file. What it writes must be thrown away.
+    #[must_use]
+    pub fn widened(mut self, secrets: Secrets, network: bool) -> Self {
+        let granted = self.execute.iter().chain(&self.read).chain(&self.write).chain(&self.terminals);
+        let granted = granted.cloned().collect();
+        self.execute.extend(existing(PROGRAM_PLACES));
+        self.read.extend(secrets.all_but());
+        self.recorded = Some(Recorded { secrets, granted, network });
+        self
     }
 
     /// Whether a switch is on.
@@ -149,9 +193,10 @@ impl Profile {
     /// Switches of the system-call filter.
     #[must_use]
     pub fn switches(&self) -> Switches {
+        let any = self.recorded.as_ref().is_some_and(|recorded| recorded.network);
         Switches {
             write: self.workspace_write,
-            tcp: !self.tcp.is_empty(),
+            tcp: any || !self.tcp.is_empty(),
             watch: self.has(Switch::Watch),
             ipc: self.has(Switch::Ipc),
             memfd: self.has(Switch::Memfd),

@@ -345,6 +345,42 @@ pub fn server_denied() -> Vec<i64> {
     calls.chain([c::SYS_execve, c::SYS_execveat]).collect()
 }
 
+/// Calls that name a file or a peer: a recorded run tells of each.
+const RECORDED: &[i64] = &[
+    c::SYS_open,
+    c::SYS_openat,
+    c::SYS_openat2,
+    c::SYS_creat,
+    c::SYS_truncate,
+    c::SYS_mkdir,
+    c::SYS_mkdirat,
+    c::SYS_rmdir,
+    c::SYS_unlink,
+    c::SYS_unlinkat,
+    c::SYS_rename,
+    c::SYS_renameat,
+    c::SYS_renameat2,
+    c::SYS_link,
+    c::SYS_linkat,
+    c::SYS_symlink,
+    c::SYS_symlinkat,
+    c::SYS_connect,
+];
+
+/// The table of a recorded run (`launch/observe.rs`): what names a file or a peer stands there as
+/// forbidden, so that the supervisor hears of it and answers in place of the filter. Should it not, the
+/// call fails.
+#[must_use]
+pub fn recorded(switches: Switches) -> Vec<Entry> {
+    let mut all = table(switches);
+    for entry in &mut all {
+        if RECORDED.contains(&entry.nr) && entry.rule == Rule::Allow {
+            entry.rule = Rule::Deny;
+        }
+    }
+    all
+}
+
 /// Name of a call that a filter may tell of, in any profile.
 #[must_use]
 pub fn name(nr: i32) -> Option<&'static str> {

@@ -195,7 +195,8 @@ pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
     let arg = (&raw const shared).cast_mut().cast::<c_void>();
     // SAFETY: `top` is one past the end of a live allocation, 16-byte aligned as the ABI wants, and the
     // stack grows down into it. CLONE_VFORK keeps this frame, `shared` and `stack` alive and this thread
-    // suspended until the child has executed or ended; the caller is single-threaded, so nobody else looks.
+    // suspended until the child has executed or ended; no other thread of the caller (a
+    // recorded run has one that listens) knows of them, so nobody else looks.
     let pid = unsafe { libc::clone(child_main, top, flags, arg) };
     if pid < 0 {
         return Err(ChildError { step: Step::Clone, errno: nix::errno::Errno::last_raw() });

@@ -67,6 +67,8 @@ fn every_step_between_request_and_exec_can_be_made_to_fail() {
         ("src/launch/launcher.rs:", 15),
         ("src/launch/stub.rs:", 15),
         ("src/launch/client.rs:", 8),
+        ("src/launch/overlay.rs:", 9),
+        ("src/launch/observe.rs:", 3),
         ("child:", 10),
         ("audit:", 4),
         ("run:", 2),

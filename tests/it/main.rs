@@ -28,6 +28,7 @@ mod hidden;
 mod hostile_repository;
 mod house;
 mod kernel;
+mod learn;
 mod lifetime;
 mod mcp_protocol;
 mod mcp_stand_in;
