@@ -77,6 +77,9 @@ pub struct Report {
     pub left: u32,
     /// System calls that the filter forbade.
     pub denied: Vec<DeniedCall>,
+    /// The limit that the run met, where it is known: `memory_limit`, `process_limit`, `cpu_time_limit`,
+    /// `file_size_limit` or `scratch_full`.
+    pub limit: Option<&'static str>,
     /// What went wrong with the supervision of the run, when its status never arrived.
     pub fault: Option<String>,
     /// Wall-clock limit that was in force.
@@ -154,7 +157,7 @@ impl Appliance {
         let config = Arc::new(config);
         let launcher = crate::launch::start(&config)?;
         if confined {
-            own::confine(&Audit::directories(&config.audit)?)?;
+            own::confine(&Audit::directories(&config.audit)?, launcher.groups_in())?;
         }
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
@@ -209,6 +212,10 @@ impl Appliance {
                 if self.config().workspace.write { "write" } else { "reach" },
                 self.config().workspace.path.display()
             ));
+        }
+        if let (Some(path), Some(reason)) = (&self.sandbox().cgroup.path, &self.sandbox().cgroup.reason) {
+            let path = path.display();
+            found.push(format!("the cgroups of runs below {path} hold not every limit: {reason}"));
         }
         found
     }
@@ -367,6 +374,7 @@ impl Appliance {
             duration: end.duration,
             killed: ended.as_ref().map_or(0, |e| e.killed),
             left: ended.as_ref().map_or(0, |e| e.left),
+            limit: ended.as_ref().and_then(|ended| records::reached(ended, plan.limits())),
             denied: ended.map_or_else(Vec::new, |e| e.denied),
             fault,
             timeout: plan.timeout(),

@@ -30,7 +30,13 @@ pub(super) fn stamps(config: &Config) -> Stamps {
 }
 
 pub(super) fn server_start(config: &Config, facts: &Facts, transport: Option<&'static str>) -> ServerStart {
-    ServerStart { transport, landlock_abi: Some(facts.landlock_abi), seccomp: true, stamps: stamps(config) }
+    ServerStart {
+        transport,
+        landlock_abi: Some(facts.landlock_abi),
+        seccomp: true,
+        limits_by: Some(facts.cgroup.as_str()),
+        stamps: stamps(config),
+    }
 }
 
 pub(super) fn policy_load(config: &Config) -> PolicyLoad {
@@ -94,6 +100,7 @@ pub(super) fn run_start<'a>(
             caps: launcher.caps,
             uid: launcher.uid,
             gid: launcher.gid,
+            limits_by: Some(launcher.cgroup.as_str()),
         },
         rule_id: plan.rule(),
         rule_kind: if plan.rule() == "allow_patterns" { "allow_pattern" } else { "allow" },
@@ -142,12 +149,14 @@ pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Fin
         }
     };
     let limit = reached(ended, limits);
+    // Others leave it to the command to fail, and its own end stands.
+    let fatal = matches!(limit, Some(MEMORY | CPU_TIME | FILE_SIZE));
     RunEnd {
         ending: match (ended.by, ended.code, ended.signal) {
             (EndedBy::Timeout, ..) => Ending::Timeout,
             (EndedBy::Kill, ..) => Ending::Cancelled,
             (EndedBy::Itself, Some(code), _) => Ending::Exited(code),
-            (EndedBy::Itself, None, Some(_)) if limit.is_some() => Ending::ResourceLimit,
+            (EndedBy::Itself, None, Some(_)) if fatal => Ending::ResourceLimit,
             (EndedBy::Itself, None, Some(signal)) => Ending::Signal(signal),
             (EndedBy::Itself, None, None) => Ending::Lost,
         },
@@ -158,7 +167,12 @@ pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Fin
         max_rss_bytes: Some(ended.max_rss),
         procs_killed: u64::from(ended.killed),
         procs_left: u64::from(ended.left),
-        violation: (ended.signal == Some(libc::SIGSYS)).then_some("seccomp_kill"),
+        memory_peak_bytes: ended.met.memory_peak,
+        violation: match limit {
+            Some(MEMORY) => Some("mem_limit"),
+            Some(PROCESSES) => Some("pids_limit"),
+            _ => (ended.signal == Some(libc::SIGSYS)).then_some("seccomp_kill"),
+        },
         denied_syscalls: ended.denied.iter().map(|call| format!("{}={}", call.name(), call.count)).collect(),
         executions: ended.executions.iter().map(line_of).collect(),
         executed: u64::from(ended.executed),
@@ -173,16 +187,34 @@ fn line_of(start: &Execution) -> Vec<String> {
     std::iter::once(&start.path).chain(start.argv.iter().skip(1)).cloned().collect()
 }
 
-/// The resource limit whose signal ended the command, as far as the signal tells. With equal hard and
-/// soft limits the kernel ends a process at RLIMIT_CPU with SIGKILL (setrlimit(2)).
-fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
+/// Memory of the run (its cgroup).
+const MEMORY: &str = "memory_limit";
+/// Processes of the run (its cgroup).
+const PROCESSES: &str = "process_limit";
+/// `limits.cpu_time`.
+const CPU_TIME: &str = "cpu_time_limit";
+/// `limits.file_size`.
+const FILE_SIZE: &str = "file_size_limit";
+/// The private scratch file system.
+const SCRATCH: &str = "scratch_full";
+
+/// The limit that the run met, where something says so: the signal, the counters of its cgroup, the state
+/// of its scratch file system. What ended it comes first. A call that fails in the command (ENOMEM at
+/// RLIMIT_AS, EAGAIN at RLIMIT_NPROC, EMFILE) is seen by the command alone. With equal hard and soft
+/// limits the kernel ends a process at RLIMIT_CPU with SIGKILL (setrlimit(2)).
+pub(super) fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
     let used = Duration::from_micros(ended.user_us.saturating_add(ended.system_us));
-    match ended.signal? {
-        libc::SIGXFSZ => Some("file_size_limit"),
-        libc::SIGXCPU => Some("cpu_time_limit"),
-        libc::SIGKILL if used >= limits.cpu_time => Some("cpu_time_limit"),
-        _ => None,
+    match ended.signal {
+        Some(libc::SIGXFSZ) => return Some(FILE_SIZE),
+        Some(libc::SIGXCPU) => return Some(CPU_TIME),
+        _ if ended.met.memory_kills > 0 => return Some(MEMORY),
+        Some(libc::SIGKILL) if ended.by == EndedBy::Itself && used >= limits.cpu_time => {
+            return Some(CPU_TIME);
+        }
+        _ => {}
     }
+    let met = [(ended.met.forks_refused > 0, PROCESSES), (ended.met.scratch_full, SCRATCH)];
+    met.into_iter().find(|(met, _)| *met).map(|(_, name)| name)
 }
 
 /// A run that was allowed and recorded but never executed. The program's own failings (not found,

@@ -42,9 +42,10 @@ pub struct Launcher {
 
 #[derive(Debug)]
 struct Inner {
-    control: Mutex<Control>,
-    /// Waiting stubs by the digest of the profile they are confined for.
+    /// Waiting stubs by the digest of the profile they are confined for. Before the launcher, which waits
+    /// for their end.
     warm: Mutex<HashMap<String, Vec<OwnedFd>>>,
+    control: Mutex<Control>,
     facts: Facts,
 }
 
@@ -54,6 +55,8 @@ struct Control {
     process: Child,
     /// Digest of each profile the launcher knows, and the number it has there.
     known: HashMap<String, u32>,
+    /// The cgroup of launcher and runs.
+    group: Option<std::path::PathBuf>,
 }
 
 /// A profile with its digest, made once per allow-list entry.
@@ -94,7 +97,12 @@ impl Launcher {
         match packet.header {
             FromLauncher::Ready(facts) => Ok(Self {
                 inner: Arc::new(Inner {
-                    control: Mutex::new(Control { socket: ours, process, known: HashMap::new() }),
+                    control: Mutex::new(Control {
+                        socket: ours,
+                        process,
+                        known: HashMap::new(),
+                        group: facts.cgroup.path.clone(),
+                    }),
                     warm: Mutex::new(HashMap::new()),
                     facts,
                 }),
@@ -108,6 +116,12 @@ impl Launcher {
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.inner.facts
+    }
+
+    /// The group that those of the runs were made in, and are removed from.
+    #[must_use]
+    pub(crate) fn groups_in(&self) -> Option<&std::path::Path> {
+        self.inner.facts.cgroup.path.as_deref().and_then(std::path::Path::parent)
     }
 
     /// Starts `plan` with these descriptors as 0, 1 and 2, in a stub of its own.
@@ -277,6 +291,9 @@ impl Drop for Control {
         let _: nix::Result<()> =
             nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
         drop(self.process.wait());
+        if let Some(group) = &self.group {
+            super::cgroup::remove_groups(group);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{Gid, Uid};
 
 use super::aliases::{self, Alias};
+use super::cgroup::{self, Group};
 use super::wire::{Facts, Failure, Setup, failure, io, nx};
 use crate::sys;
 
@@ -32,14 +33,20 @@ const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
 const SCRATCH_INODES: u64 = 16_384;
 
 /// Runs all steps and reports what is in force.
-pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
+pub(super) fn confine(setup: &Setup) -> Result<(Facts, Option<Group>), Failure> {
     let abi = sys::landlock_abi().map_err(io("landlock"))?;
     let (uid, gid) = setup.user.unwrap_or((Uid::effective().as_raw(), Gid::effective().as_raw()));
+    // Found before the mounts become read-only, entered while it is still allowed.
+    let found = cgroup::find(&setup.cgroup)?;
     let scratch = if setup.isolate { isolate(setup, uid, gid)? } else { fallback_scratch() };
     let noexec = statvfs(&setup.workspace)
         .map_err(nx("statvfs of the workspace"))?
         .flags()
         .contains(FsFlags::ST_NOEXEC);
+    let group = match found {
+        Ok(found) => found.enter(setup)?,
+        Err(reason) => Err(reason),
+    };
     become_user(setup.user)?;
     let caps = drop_capabilities()?;
     nix::sys::prctl::set_no_new_privs().map_err(nx("no_new_privs"))?;
@@ -47,7 +54,7 @@ pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
     if !no_new_privs {
         return Err(failure("no_new_privs", &"it did not take effect", 0));
     }
-    Ok(Facts {
+    let facts = Facts {
         landlock_abi: abi,
         mount_namespace: setup.isolate,
         workspace_noexec: noexec,
@@ -58,7 +65,10 @@ pub(super) fn confine(setup: &Setup) -> Result<Facts, Failure> {
         caps,
         no_new_privs,
         hard_limits: crate::sandbox::rlimits::hard().map_err(nx("getrlimit"))?,
-    })
+        cgroup: cgroup::facts(&group),
+    };
+    // The reason is in the facts.
+    Ok((facts, group.map_or(None, Some)))
 }
 
 /// A mount namespace in which everything is read-only but a writable workspace and scratch, and those

@@ -16,6 +16,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 
+use super::cgroup::Group;
 use super::confine::{confine, slot};
 use super::scratch::Scratch;
 use super::stub::Stub;
@@ -28,6 +29,8 @@ use crate::sys;
 /// How often and how long a scratch file system is waited for: one second in all.
 const SLOT_TRIES: u32 = 200;
 const SLOT_WAIT: Duration = Duration::from_millis(5);
+/// How often the supervisors are looked at when the server is gone: two seconds in all.
+const FINISH_TRIES: u32 = 400;
 
 /// Serves on descriptor 0 until the server closes its end.
 pub(super) fn serve() {
@@ -43,7 +46,7 @@ pub(super) fn serve() {
     let answer = |message: &FromLauncher| wire::send(control.as_fd(), message, &[], &[]);
     let Ok(Some(packet)) = wire::recv::<Setup>(control.as_fd()) else { return };
     let setup = packet.header;
-    let ready = confine(&setup).and_then(|facts| {
+    let ready = confine(&setup).and_then(|(facts, group)| {
         nix::sys::prctl::set_dumpable(false).map_err(nx("dumpable"))?;
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = open(&setup.workspace, flags, Mode::empty()).map_err(nx("workspace"))?;
@@ -51,16 +54,17 @@ pub(super) fn serve() {
         File::open("/dev/urandom")
             .and_then(|mut file| file.read_exact(&mut mark))
             .map_err(io("/dev/urandom"))?;
-        Ok((facts, root, u32::from_le_bytes(mark)))
+        Ok((facts, group, root, u32::from_le_bytes(mark)))
     });
     match ready {
         Err(e) => drop(answer(&FromLauncher::Failed(e))),
-        Ok((facts, root, mark)) => {
+        Ok((facts, group, root, mark)) => {
             if answer(&FromLauncher::Ready(facts.clone())).is_ok() {
                 Launcher {
                     control,
                     signals,
                     facts,
+                    group,
                     root,
                     profiles: HashMap::new(),
                     mark,
@@ -100,6 +104,8 @@ struct Launcher {
     control: OwnedFd,
     signals: SignalFd,
     facts: Facts,
+    /// Where the runs' own cgroups are made.
+    group: Option<Group>,
     root: OwnedFd,
     profiles: HashMap<u32, (Profile, Vec<Insn>)>,
     /// Marks the start of a command for the filters: unknown to commands, though nothing hangs on it.
@@ -113,6 +119,8 @@ struct Launcher {
 /// A process of ours.
 struct Child {
     scratch: Option<Scratch>,
+    /// Name of the cgroup of its command.
+    leaf: Option<String>,
     /// It removes this scratch directory, and is no stub.
     cleaner: bool,
 }
@@ -140,9 +148,30 @@ impl Launcher {
                 self.reap();
             }
             if asked && !self.answer() {
-                return; // stubs notice the closed sockets of the server by themselves
+                return self.finish(); // stubs notice the closed sockets of the server by themselves
             }
         }
+    }
+
+    /// With the server gone: waits for the supervisors, so that no cgroup of theirs is left. One that
+    /// does not end loses its leaf's processes, and then its own life.
+    fn finish(mut self) {
+        if self.group.is_none() {
+            return;
+        }
+        for round in 0..FINISH_TRIES {
+            self.reap();
+            if self.children.is_empty() && self.group.as_mut().is_none_or(Group::clear) {
+                return;
+            }
+            if round == FINISH_TRIES / 2 {
+                for pid in self.children.keys() {
+                    let _: nix::Result<()> = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+                }
+            }
+            std::thread::sleep(SLOT_WAIT);
+        }
+        eprintln!("cofferdam launcher: cgroups of runs are left; the next start removes them");
     }
 
     /// Handles one request; false when the server is gone.
@@ -156,7 +185,7 @@ impl Launcher {
             Ok(Some(socket)) => {
                 wire::send(self.control.as_fd(), &FromLauncher::Stub, &[], &[socket.as_raw_fd()]).is_ok()
             }
-            Ok(None) => false, // this is the forked stub, its work done
+            Ok(None) => std::process::exit(0), // this is the forked stub, its work done
             Err(e) => wire::send(self.control.as_fd(), &FromLauncher::Failed(e), &[], &[]).is_ok(),
         }
     }
@@ -174,10 +203,12 @@ impl Launcher {
             return Err(failure("profile", &format!("unknown profile {id}"), 0));
         };
         let (server, own) = sys::socketpair().map_err(io("socketpair"))?;
+        let leaf = self.group.as_mut().map(Group::leaf).transpose()?;
         // SAFETY: the launcher has one thread.
         match unsafe { sys::fork() }.map_err(io("fork"))? {
             Some(pid) => {
-                self.children.insert(pid.as_raw(), Child { scratch, cleaner: false });
+                self.children
+                    .insert(pid.as_raw(), Child { scratch, leaf: leaf.map(|l| l.name), cleaner: false });
                 Ok(Some(server))
             }
             None => {
@@ -191,6 +222,7 @@ impl Launcher {
                     mark: self.mark,
                     root: &self.root,
                     scratch: scratch.as_ref(),
+                    leaf,
                 }
                 .serve();
                 Ok(None)
@@ -212,7 +244,7 @@ impl Launcher {
             if let Some(free) =
                 slots.find(|slot| !taken.contains(&slot.as_path()) && !self.lost.contains(slot))
             {
-                return create(&free);
+                return Ok(create(&free)?.map(Scratch::alone));
             }
             std::thread::sleep(SLOT_WAIT);
             self.reap();
@@ -226,6 +258,9 @@ impl Launcher {
             let Some(child) = self.children.remove(&status.pid) else { continue };
             if status.signal.is_some() && !child.cleaner {
                 self.kill_orphans();
+            }
+            if let (Some(group), Some(leaf)) = (&mut self.group, child.leaf) {
+                group.end(leaf);
             }
             let Some(scratch) = child.scratch.filter(|s| s.path().exists()) else { continue };
             if child.cleaner {
@@ -244,7 +279,8 @@ impl Launcher {
                     std::process::exit(i32::from(removed.is_err()))
                 }
                 Ok(Some(pid)) => {
-                    self.children.insert(pid.as_raw(), Child { scratch: Some(scratch), cleaner: true });
+                    self.children
+                        .insert(pid.as_raw(), Child { scratch: Some(scratch), leaf: None, cleaner: true });
                 }
                 Err(e) => {
                     eprintln!("cofferdam launcher: removing {}: fork: {e}", scratch.path().display());

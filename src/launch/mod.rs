@@ -11,6 +11,7 @@
 
 mod aliases;
 pub mod attempts;
+mod cgroup;
 mod client;
 mod confine;
 mod launcher;
@@ -21,9 +22,9 @@ mod tree;
 mod wire;
 
 pub use client::{Launcher, Prepared, Running};
-pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity};
+pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, GroupFacts, Met};
 
-use crate::config::{Config, Requirement};
+use crate::config::{CgroupUse, Config, Requirement};
 use crate::sandbox::identity;
 
 /// `argv[0]` by which this executable knows that it is the launcher.
@@ -84,6 +85,9 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
         isolate: true,
         scratch_slots: client::stubs(config.limits.jobs),
         scratch_bytes: SCRATCH_BYTES,
+        cgroup: config.limits.cgroup.clone(),
+        memory: config.limits.memory,
+        processes: config.limits.processes,
     };
     let launcher = Launcher::start(&setup).or_else(|first| {
         // Namespaces are refused in many containers; a second launcher does without.
@@ -100,6 +104,10 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
         return Err(LaunchError::new("workspace_noexec", 0, &text));
     }
     require(config, launcher.facts())?;
+    let group = &launcher.facts().cgroup;
+    if let (Some(reason), false) = (&group.reason, config.limits.cgroup == CgroupUse::Off) {
+        tracing::info!("limits of a run as a whole ({}): {reason}", group.as_str());
+    }
     Ok(launcher)
 }
 

@@ -19,14 +19,15 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
+use super::cgroup::Leaf;
 use super::listen::Listener;
 use super::scratch::Scratch;
 use super::tree;
-use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest, failure, io, nx};
+use super::wire::{self, Ended, EndedBy, Failure, FromStub, Met, Packet, RunRequest, failure, io, nx};
 use crate::sandbox::filter::Insn;
 use crate::sandbox::landlock;
 use crate::sandbox::profile::Profile;
-use crate::sys::{self, ChildPlan, Limit, WaitStatus};
+use crate::sys::{self, ChildPlan, Door, Limit, WaitStatus};
 
 /// Most processes that are reaped before the deadline is looked at again.
 const REAP: usize = 256;
@@ -48,6 +49,16 @@ pub(super) struct Stub<'a> {
     pub(super) root: &'a OwnedFd,
     /// Its scratch directory.
     pub(super) scratch: Option<&'a Scratch>,
+    /// The cgroup of its command.
+    pub(super) leaf: Option<Leaf>,
+}
+
+/// A supervisor that is confined and knows no command yet.
+struct Ready {
+    ruleset: OwnedFd,
+    signals: SignalFd,
+    listener: Listener,
+    door: Option<Door>,
 }
 
 impl Stub<'_> {
@@ -56,14 +67,14 @@ impl Stub<'_> {
         let socket = self.socket.as_fd();
         let say = |message: &FromStub| wire::send(socket, message, &[], &[]);
         let confined = self.confine();
-        let (ruleset, signals, listener) = match confined {
-            Ok(confined) => confined,
+        let ready = match confined {
+            Ok(ready) => ready,
             // Nobody to tell when this fails too: the closed socket tells it.
             Err(failure) => return drop(say(&FromStub::Failed(failure))),
         };
         let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
         if let Ok(Some(packet)) = asked {
-            let end = match self.run(packet, &ruleset, &signals, listener, socket) {
+            let end = match self.run(packet, ready, socket) {
                 Ok(ended) => FromStub::Ended(ended),
                 Err(failure) => FromStub::Failed(failure),
             };
@@ -71,7 +82,7 @@ impl Stub<'_> {
             drop(say(&end));
         } else {
             // Nobody would answer it: with the listener gone a forbidden call fails at once.
-            drop(listener);
+            drop(ready);
             self.clean();
         }
     }
@@ -84,7 +95,7 @@ impl Stub<'_> {
         }
     }
 
-    fn confine(&self) -> Result<(OwnedFd, SignalFd, Listener), Failure> {
+    fn confine(&self) -> Result<Ready, Failure> {
         nix::unistd::setsid().map_err(nx("setsid"))?;
         nix::sys::prctl::set_child_subreaper(true).map_err(nx("child_subreaper"))?;
         // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
@@ -100,17 +111,19 @@ impl Stub<'_> {
         sys::landlock_restrict_self(&scopes).map_err(io("landlock"))?;
         sys::restrict_memory_execution().map_err(io("memory_deny_write_execute"))?;
         let listener = sys::seccomp_install(self.filter).map_err(io("seccomp"))?;
-        Ok((command, signals, Listener::new(listener)))
+        // Last, so that the command's process is behind all of it.
+        let door =
+            self.leaf.as_ref().map(|leaf| Door::make(leaf.procs())).transpose().map_err(io("cgroup"))?;
+        Ok(Ready { ruleset: command, signals, listener: Listener::new(listener), door })
     }
 
     fn run(
         &self,
         packet: Packet<RunRequest>,
-        ruleset: &OwnedFd,
-        signals: &SignalFd,
-        listener: Listener,
+        ready: Ready,
         socket: BorrowedFd<'_>,
     ) -> Result<Ended, Failure> {
+        let Ready { ruleset, signals, listener, door } = ready;
         let Packet { header: request, blob, fds } = packet;
         let stdio: [OwnedFd; 3] =
             fds.try_into().map_err(|_| failure("stdio", &"three descriptors expected", 0))?;
@@ -127,7 +140,7 @@ impl Stub<'_> {
             .map(|(resource, value)| Limit { resource: *resource, value: *value })
             .collect();
         let started = Instant::now();
-        let pid = sys::spawn(&ChildPlan {
+        let plan = ChildPlan {
             program: &program,
             argv: &strings,
             env: &env,
@@ -136,13 +149,16 @@ impl Stub<'_> {
             limits: &limits,
             ruleset: ruleset.as_raw_fd(),
             mark: self.mark.into(),
-        })
-        .map_err(|e| failure(e.step.as_str(), &Errno::from_raw(e.errno).desc(), e.errno))?;
+        };
+        let pid = sys::spawn(&plan, door)
+            .map_err(|e| failure(e.step.as_str(), &Errno::from_raw(e.errno).desc(), e.errno))?;
         drop(stdio); // or the server would never read an end of file
         // A server that is gone is noticed by the poll below.
         drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
         let deadline = started + Duration::from_millis(request.timeout_ms);
-        Ok(supervise(pid, started, deadline, signals, listener, socket))
+        let mut ended = supervise(pid, started, deadline, &signals, listener, socket, self.leaf.as_ref());
+        ended.met = Met { scratch_full: self.scratch.is_some_and(Scratch::is_full), ..ended.met };
+        Ok(ended)
     }
 
     /// Opens the judged directory again through the launcher's mounts and compares it.
@@ -190,6 +206,7 @@ fn supervise(
     signals: &SignalFd,
     mut listener: Listener,
     socket: BorrowedFd<'_>,
+    leaf: Option<&Leaf>,
 ) -> Ended {
     let mut end =
         Tally { pid: pid.as_raw(), ended: None, user: Duration::ZERO, system: Duration::ZERO, max_rss: 0 };
@@ -226,6 +243,9 @@ fn supervise(
     let wall = started.elapsed();
     let running = u32::from(end.ended.is_none());
     let (denied, executions, executed) = listener.heard();
+    if let Some(leaf) = leaf {
+        leaf.kill();
+    }
     let swept = tree::kill_all(|status| end.count(status));
     let (code, signal) = end.ended.unwrap_or((None, None));
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
@@ -242,6 +262,7 @@ fn supervise(
         denied,
         executions,
         executed,
+        met: leaf.map(Leaf::met).unwrap_or(Met::default()),
     }
 }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::config::CgroupUse;
 use crate::sandbox::profile::Profile;
 use crate::sandbox::syscalls;
 use crate::sys;
@@ -35,6 +36,12 @@ pub(crate) struct Setup {
     pub(crate) scratch_slots: u32,
     /// Bytes of each.
     pub(crate) scratch_bytes: u64,
+    /// Where the runs' cgroups are made.
+    pub(crate) cgroup: CgroupUse,
+    /// Memory of one run, for its cgroup.
+    pub(crate) memory: u64,
+    /// Processes and threads of one run, for its cgroup.
+    pub(crate) processes: u64,
 }
 
 /// What the launcher found and did, stamped into records.
@@ -60,6 +67,31 @@ pub struct Facts {
     pub no_new_privs: bool,
     /// Hard resource limits of the launcher: no command can be given more.
     pub hard_limits: Vec<(u32, u64)>,
+    /// Groups of the runs, or why there are none.
+    pub cgroup: GroupFacts,
+}
+
+/// What holds a run as a whole, beside the resource limits of each process.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GroupFacts {
+    /// The group below which each run gets one of its own.
+    pub path: Option<PathBuf>,
+    /// Controllers in force there, out of `memory` and `pids`.
+    pub controllers: Vec<String>,
+    /// Why it is not there, or what it lacks.
+    pub reason: Option<String>,
+}
+
+impl GroupFacts {
+    /// The word for it in records.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match (&self.path, &self.reason) {
+            (Some(_), None) => "cgroup",
+            (Some(_), Some(_)) => "cgroup_partial",
+            (None, _) => "rlimits",
+        }
+    }
 }
 
 /// Requests to the launcher after its set-up.
@@ -187,6 +219,21 @@ pub struct Ended {
     pub executions: Vec<Execution>,
     /// How many there were in all.
     pub executed: u32,
+    /// Limits of the run as a whole that were met.
+    pub met: Met,
+}
+
+/// What the run's cgroup and scratch directory say at its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
+    /// Processes that the kernel killed because the memory of the run was used up (`memory.events`).
+    pub memory_kills: u64,
+    /// Forks that failed because the run had all of its processes (`pids.events`).
+    pub forks_refused: u64,
+    /// Most memory that the run had at once (`memory.peak`).
+    pub memory_peak: Option<u64>,
+    /// The private scratch file system has no block or no inode left.
+    pub scratch_full: bool,
 }
 
 /// A system call that was forbidden.

@@ -55,6 +55,9 @@ fn ran(report: Report) -> Value {
     if let Some(invalid) = invalid {
         object.insert("invalid-bytes".to_owned(), invalid);
     }
+    if let Some(limit) = report.limit {
+        object.insert("limit".to_owned(), Value::from(limit));
+    }
     object.insert("sandbox".to_owned(), sandbox(&report.denied));
     let truncated = per_stream(&report, |captured| {
         captured.dropped.map(|dropped| json!({"bytes": dropped.bytes, "lines": dropped.lines}))
@@ -142,6 +145,7 @@ mod tests {
             killed: 0,
             left: 0,
             denied: Vec::new(),
+            limit: None,
             fault: None,
             timeout: Duration::from_secs(30),
             timeout_clamped: false,
@@ -200,6 +204,12 @@ mod tests {
             got.ends_with(r#""timeout-clamped":true,"truncated":{"stdout":{"bytes":7176,"lines":175}}}"#),
             "{got}"
         );
+    }
+
+    #[test]
+    fn a_limit_that_was_met_is_named() {
+        let got = ran_text(|report| report.limit = Some("memory_limit"));
+        assert!(got.starts_with(r#"{"exit":0,"limit":"memory_limit","sandbox":"#), "{got}");
     }
 
     #[test]

@@ -49,6 +49,7 @@ fn sandbox() -> SandboxFacts {
         caps: 0,
         uid: 1000,
         gid: 1000,
+        limits_by: Some("rlimits"),
     }
 }
 
@@ -192,6 +193,7 @@ fn each_kind_of_record_is_valid_and_has_its_end() {
     wait(async {
         audit
             .server_start(&ServerStart {
+                limits_by: Some("rlimits"),
                 transport: Some("stdio"),
                 landlock_abi: Some(6),
                 seccomp: true,

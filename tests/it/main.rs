@@ -24,6 +24,7 @@ mod hostile_repository;
 mod house;
 mod kernel;
 mod lifetime;
+mod limits;
 mod mcp_protocol;
 mod mcp_stand_in;
 mod mcp_stdio;

@@ -95,6 +95,7 @@ fn report(stdout: &str) -> Report {
         killed: 0,
         left: 0,
         denied: Vec::new(),
+        limit: None,
         fault: None,
         timeout: Duration::from_secs(30),
         timeout_clamped: false,

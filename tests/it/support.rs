@@ -333,6 +333,8 @@ pub(crate) struct Served {
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
     last: u64,
+    /// Answers to calls that nobody has asked for yet.
+    early: Vec<Value>,
 }
 
 impl Served {
@@ -341,7 +343,7 @@ impl Served {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut served = Self { child, to, from, last: 0 };
+        let mut served = Self { child, to, from, last: 0, early: Vec::new() };
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "it", "version": "1"}});
         let id = served.send("initialize", hello);
@@ -368,6 +370,9 @@ impl Served {
     }
 
     fn answer(&mut self, id: u64) -> Value {
+        if let Some(place) = self.early.iter().position(|message| message["id"] == id) {
+            return self.early.remove(place);
+        }
         loop {
             let mut line = String::new();
             assert!(self.from.read_line(&mut line).unwrap() > 0, "the server is gone");
@@ -375,6 +380,7 @@ impl Served {
             if message["id"] == id {
                 return message;
             }
+            self.early.push(message);
         }
     }
 
