@@ -204,6 +204,17 @@ impl Launcher {
     }
 }
 
+impl Drop for Launcher {
+    /// Ends it now, whatever task still makes a stub: what it leaves must be gone with us.
+    fn drop(&mut self) {
+        // A thread that panicked with a lock leaves it to the end of the process.
+        if let (Ok(mut control), Ok(mut warm)) = (self.inner.control.lock(), self.inner.warm.lock()) {
+            warm.clear();
+            control.end();
+        }
+    }
+}
+
 /// Waits until the stub behind `socket` has confined itself.
 async fn confined(socket: OwnedFd) -> Result<AsyncFd<OwnedFd>, LaunchError> {
     let stub = sys::watch(socket).map_err(|e| LaunchError::new("stub", 0, &e.to_string()))?;
@@ -285,15 +296,22 @@ impl Inner {
     }
 }
 
-impl Drop for Control {
-    fn drop(&mut self) {
+impl Control {
+    /// Once more does nothing.
+    fn end(&mut self) {
         // The closed socket ends the launcher; it only needs reaping. Its stubs end with their sockets.
         let _: nix::Result<()> =
             nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
         drop(self.process.wait());
-        if let Some(group) = &self.group {
-            super::cgroup::remove_groups(group);
+        if let Some(group) = self.group.take() {
+            super::cgroup::remove_groups(&group);
         }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

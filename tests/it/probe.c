@@ -256,7 +256,8 @@ static int used_up(const char *what, long count, const char *then) {
 
 static int bomb(const char *what, const char *then) {
     long count = 0;
-    if (is(what, "fork")) for (;;) fork();
+    /* At the limit it goes on trying, but leaves the processors to whoever else tests here. */
+    if (is(what, "fork")) for (;;) if (fork() < 0) usleep(50000);
     if (is(what, "memory") || is(what, "shared")) {
         int flags = MAP_ANONYMOUS | (is(what, "shared") ? MAP_SHARED : MAP_PRIVATE);
         for (;; count++) {
@@ -264,6 +265,17 @@ static int bomb(const char *what, const char *then) {
             if (block == MAP_FAILED) return used_up(what, count, then);
             memset(block, 1, 1 << 20);
         }
+    }
+    if (is(what, "many")) {
+        /* Each within its own limit, all together far beyond 256 MiB. */
+        for (int i = 0; i < 8; i++)
+            if (fork() == 0) {
+                char *block = malloc(48 << 20);
+                if (block) memset(block, 1, 48 << 20);
+                for (;;) pause();
+            }
+        while (wait(NULL) > 0) {}
+        return 0;
     }
     if (is(what, "scratch")) {
         static char block[1 << 16];
