@@ -331,7 +331,8 @@ impl Appliance {
             move |e: std::io::Error| LaunchError::new(step, e.raw_os_error().unwrap_or(0), &e.to_string())
         };
         let (ours, theirs) = foreground::pipes(stdin.is_some()).map_err(io_error("pipes"))?;
-        let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
+        let limits =
+            rlimits::of(plan.limits(), &self.sandbox().hard_limits, self.sandbox().cgroup.counts_processes());
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };

@@ -230,3 +230,51 @@ pub(super) fn not_started(queue: Duration, error: &LaunchError) -> RunEnd {
         ..RunEnd::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::Met;
+
+    fn ended(by: EndedBy, signal: Option<i32>, met: Met) -> Ended {
+        Ended {
+            code: signal.is_none().then_some(1),
+            signal,
+            by,
+            killed: 0,
+            left: 0,
+            wall_us: 1,
+            user_us: 2_000_000,
+            system_us: 0,
+            max_rss: 0,
+            denied: Vec::new(),
+            executions: Vec::new(),
+            executed: 0,
+            met,
+        }
+    }
+
+    #[test]
+    fn the_limit_that_ended_the_run_comes_before_one_that_was_met() {
+        let mut limits = crate::policy::testing::config(&[]).limits;
+        let (kills, forks) =
+            (Met { memory_kills: 1, ..Met::default() }, Met { forks_refused: 3, ..Met::default() });
+        let both = Met { scratch_full: true, ..kills };
+        let full = Met { scratch_full: true, ..Met::default() };
+        let itself = |signal, met| ended(EndedBy::Itself, signal, met);
+        for (ended, expected) in [
+            (itself(Some(libc::SIGXFSZ), both), Some("file_size_limit")),
+            (itself(Some(libc::SIGKILL), both), Some("memory_limit")),
+            (itself(None, forks), Some("process_limit")),
+            (itself(None, full), Some("scratch_full")),
+            (itself(None, Met::default()), None),
+            (itself(Some(libc::SIGKILL), Met::default()), None),
+        ] {
+            assert_eq!(reached(&ended, &limits), expected, "{ended:?}");
+        }
+        limits.cpu_time = Duration::from_secs(2);
+        let killed = |by| reached(&ended(by, Some(libc::SIGKILL), Met::default()), &limits);
+        assert_eq!(killed(EndedBy::Itself), Some("cpu_time_limit"));
+        assert_eq!(killed(EndedBy::Timeout), None, "it was killed from here");
+    }
+}

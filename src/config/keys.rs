@@ -104,7 +104,7 @@ pub const KEYS: &[Key] = &[
     key("limits", "output_bytes", Kind::Size(KIB, GIB), "1MiB", "kept bytes a stream: first quarter, last three quarters"),
     key("limits", "output_lines", Kind::Count(10, 100_000_000), "20000", "kept lines a stream"),
     key("limits", "memory", Kind::Size(16 * MIB, 1024 * TIB), "1GiB", "address space of each process (RLIMIT_AS); with a cgroup also the memory of the whole run, scratch included (memory.max, no swap)"),
-    key("limits", "processes", Kind::Count(1, 4_194_304), "128", "processes and threads of the user commands run as (RLIMIT_NPROC); with a cgroup also those of the run (pids.max)"),
+    key("limits", "processes", Kind::Count(1, 4_194_304), "128", "processes and threads of the user commands run as (RLIMIT_NPROC); with a cgroup those of each run (pids.max)"),
     key("limits", "cpu_time", Kind::Duration(SECOND, MONTH), "60s", "processor time of each process, whole seconds (RLIMIT_CPU)"),
     key("limits", "file_size", Kind::Size(0, 1024 * TIB), "64MiB", "largest file a command may write (RLIMIT_FSIZE)"),
     key("limits", "open_files", Kind::Count(16, 1_048_576), "256", "open descriptors of each process (RLIMIT_NOFILE)"),

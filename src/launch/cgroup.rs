@@ -14,7 +14,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -22,12 +22,16 @@ use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{AccessFlags, Gid, Uid, UnlinkatFlags, access, fchownat, unlinkat};
 
-use super::wire::{Failure, GroupFacts, Met, Setup, failure, nx};
+use super::leaf::Group;
+use super::wire::{Failure, Setup, failure};
 use crate::config::CgroupUse;
 use crate::sys;
 
 /// Controllers that a leaf wants.
-const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+pub(super) const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+/// One that is taken where it is there: with it the scheduler shares a processor between groups first, so
+/// that a run of many processes does not starve its supervisor, the server and other runs.
+const FAIRNESS: &str = "cpu";
 /// Names of the groups of one server, its process id behind.
 const PREFIX: &str = "cofferdam-";
 /// The group of launcher and supervisors.
@@ -107,7 +111,7 @@ fn place(mounts: &str, name: &Path) -> Option<PathBuf> {
         let (mount, kind) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(3);
         let (root, point) = (fields.next()?, fields.next()?);
-        let below = name.strip_prefix(root).ok()?;
+        let Ok(below) = name.strip_prefix(root) else { return None };
         (kind.split(' ').next() == Some("cgroup2")).then(|| match below.as_os_str().is_empty() {
             true => PathBuf::from(point),
             false => Path::new(point).join(below),
@@ -115,7 +119,7 @@ fn place(mounts: &str, name: &Path) -> Option<PathBuf> {
     })
 }
 
-fn directory(at: Option<&OwnedFd>, path: &Path) -> nix::Result<OwnedFd> {
+pub(super) fn directory(at: Option<&OwnedFd>, path: &Path) -> nix::Result<OwnedFd> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     match at {
         Some(at) => openat(at, path, flags, Mode::empty()),
@@ -123,22 +127,22 @@ fn directory(at: Option<&OwnedFd>, path: &Path) -> nix::Result<OwnedFd> {
     }
 }
 
-fn file(at: &OwnedFd, path: &str, flags: OFlag) -> nix::Result<OwnedFd> {
+pub(super) fn file(at: &OwnedFd, path: &str, flags: OFlag) -> nix::Result<OwnedFd> {
     openat(at, path, flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW, Mode::empty())
 }
 
 /// Opened and written at once: the kernel looks at who opened it.
-fn write(at: &OwnedFd, path: &str, text: &str) -> nix::Result<()> {
+pub(super) fn write(at: &OwnedFd, path: &str, text: &str) -> nix::Result<()> {
     nix::unistd::write(file(at, path, OFlag::O_WRONLY)?, text.as_bytes()).map(drop)
 }
 
-fn read(from: &OwnedFd) -> std::io::Result<String> {
+pub(super) fn read(from: &OwnedFd) -> std::io::Result<String> {
     let mut text = String::new();
     File::from(from.try_clone()?).read_to_string(&mut text)?;
     Ok(text)
 }
 
-fn remove(at: &OwnedFd, name: &str) -> nix::Result<()> {
+pub(super) fn remove(at: &OwnedFd, name: &str) -> nix::Result<()> {
     unlinkat(at, name, UnlinkatFlags::RemoveDir)
 }
 
@@ -222,6 +226,9 @@ impl Found {
                 e => format!("handing on the controller {name} of {shown} failed: {}", e.desc()),
             })?;
         }
+        let fair = controllers.split_whitespace().any(|one| one == FAIRNESS)
+            // Refused where the group has real-time processes: it promises nothing, so it is let go.
+            && [&self.base, dir].iter().all(|at| write(at, "cgroup.subtree_control", "+cpu").is_ok());
         if let Some((uid, gid)) = setup.user {
             for path in ["", "cgroup.procs"] {
                 let flags = AtFlags::AT_EMPTY_PATH | AtFlags::AT_SYMLINK_NOFOLLOW;
@@ -229,7 +236,7 @@ impl Found {
                     .map_err(|e| format!("giving a group of {shown} to uid {uid} failed: {}", e.desc()))?;
             }
         }
-        Ok(there.into_iter().map(str::to_owned).collect())
+        Ok(there.into_iter().chain(fair.then_some(FAIRNESS)).map(str::to_owned).collect())
     }
 
     /// Leaves the groups again. What fails here is no worse than before.
@@ -259,7 +266,7 @@ fn groups_in(path: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     entries
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter_map(|entry| entry.file_name().to_str().map(str::to_owned))
         .collect()
 }
 
@@ -270,150 +277,6 @@ pub(super) fn remove_groups(path: &Path) {
         if let Err(e) = std::fs::remove_dir(dir) {
             tracing::debug!("removing the group {} failed: {e}", dir.display());
         }
-    }
-}
-
-/// The groups of this server.
-#[derive(Debug)]
-pub(super) struct Group {
-    dir: OwnedFd,
-    path: PathBuf,
-    controllers: Vec<String>,
-    memory: u64,
-    processes: u64,
-    made: u64,
-    /// Leaves that could not be removed yet.
-    dead: Vec<String>,
-}
-
-/// What is said of the groups of this server.
-pub(super) fn facts(group: &Result<Group, String>) -> GroupFacts {
-    match group {
-        Err(reason) => GroupFacts { reason: Some(reason.clone()), ..GroupFacts::default() },
-        Ok(group) => {
-            let missing: Vec<&str> =
-                CONTROLLERS.into_iter().filter(|name| !group.controllers.iter().any(|c| c == name)).collect();
-            let lacks = format!("{} has no controller {}", group.path.display(), missing.join(" and "));
-            GroupFacts {
-                path: Some(group.path.clone()),
-                controllers: group.controllers.clone(),
-                reason: (!missing.is_empty()).then_some(lacks),
-            }
-        }
-    }
-}
-
-impl Group {
-    /// Makes the group of one run.
-    pub(super) fn leaf(&mut self) -> Result<Leaf, Failure> {
-        self.clear();
-        self.made += 1;
-        let name = format!("run-{}", self.made);
-        mkdirat(&self.dir, name.as_str(), Mode::from_bits_truncate(0o755)).map_err(nx("cgroup"))?;
-        let leaf = self.limited(&name);
-        if leaf.is_err() {
-            self.dead.push(name);
-        }
-        leaf
-    }
-
-    fn limited(&self, name: &str) -> Result<Leaf, Failure> {
-        let dir = directory(Some(&self.dir), Path::new(name)).map_err(nx("cgroup"))?;
-        let has = |name: &str| self.controllers.iter().any(|one| one == name);
-        let set = |name: &'static str, value: &str| write(&dir, name, value).map_err(nx(name));
-        let look = |name: &'static str| file(&dir, name, OFlag::O_RDONLY);
-        let (mut memory, mut peak, mut pids) = (None, None, None);
-        if has("memory") {
-            set("memory.max", &self.memory.to_string())?;
-            set("memory.oom.group", "1")?;
-            match set("memory.swap.max", "0") {
-                Err(e) if e.errno == libc::ENOENT => {} // a kernel without swap
-                other => other?,
-            }
-            memory = Some(look("memory.events").map_err(nx("memory.events"))?);
-            peak = match look("memory.peak") {
-                Err(Errno::ENOENT) => None, // before Linux 5.19
-                other => Some(other.map_err(nx("memory.peak"))?),
-            };
-        }
-        if has("pids") {
-            set("pids.max", &self.processes.to_string())?;
-            pids = Some(look("pids.events").map_err(nx("pids.events"))?);
-        }
-        let open = |name: &'static str| file(&dir, name, OFlag::O_WRONLY).map_err(nx(name));
-        Ok(Leaf {
-            name: name.to_owned(),
-            procs: open("cgroup.procs")?,
-            kill: open("cgroup.kill")?,
-            memory,
-            peak,
-            pids,
-        })
-    }
-
-    /// Kills what is left in the group of a run that has ended, and removes it.
-    pub(super) fn end(&mut self, name: String) {
-        // Without processes in it this does nothing; one that is removed already has nobody to kill.
-        let _: nix::Result<()> = write(&self.dir, &format!("{name}/cgroup.kill"), "1");
-        self.dead.push(name);
-        self.clear();
-    }
-
-    /// Removes what can be removed; says whether nothing is left.
-    pub(super) fn clear(&mut self) -> bool {
-        let dir = &self.dir;
-        self.dead.retain(|name| !matches!(remove(dir, name), Ok(()) | Err(Errno::ENOENT)));
-        self.dead.is_empty()
-    }
-}
-
-/// The group of one run, as its supervisor holds it.
-#[derive(Debug)]
-pub(super) struct Leaf {
-    pub(super) name: String,
-    procs: OwnedFd,
-    kill: OwnedFd,
-    memory: Option<OwnedFd>,
-    peak: Option<OwnedFd>,
-    pids: Option<OwnedFd>,
-}
-
-impl Leaf {
-    /// What the command is moved in by.
-    pub(super) fn procs(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.procs.as_fd()
-    }
-
-    /// Kills all of it at once. The ordinary kill follows, so a failure here only loses the second way.
-    pub(super) fn kill(&self) {
-        let _: nix::Result<usize> = nix::unistd::write(&self.kill, b"1");
-    }
-
-    /// What it met. A file that cannot be read says nothing, and nothing is claimed then.
-    pub(super) fn met(&self) -> Met {
-        let text = |file: &Option<OwnedFd>| match file.as_ref().map(read) {
-            Some(Ok(text)) => text,
-            Some(Err(_)) | None => String::new(),
-        };
-        let count = |file, name| event(&text(file), name).unwrap_or(0);
-        Met {
-            memory_kills: count(&self.memory, "oom_kill"),
-            forks_refused: count(&self.pids, "max"),
-            memory_peak: number(&text(&self.peak)),
-            scratch_full: false,
-        }
-    }
-}
-
-/// A number of a flat-keyed file.
-fn event(text: &str, name: &str) -> Option<u64> {
-    number(text.lines().filter_map(|line| line.split_once(' ')).find(|(key, _)| *key == name)?.1)
-}
-
-fn number(text: &str) -> Option<u64> {
-    match text.trim().parse() {
-        Ok(number) => Some(number),
-        Err(_) => None,
     }
 }
 
@@ -440,14 +303,6 @@ mod tests {
         assert_eq!(place(&part, Path::new("/docker/abc/x")), Some("/sys/fs/cgroup/x".into()));
         assert_eq!(place(&part, Path::new("/elsewhere")), None);
         assert_eq!(place(&MOUNTS.replace("cgroup2", "cgroup"), Path::new("/")), None);
-    }
-
-    #[test]
-    fn events_are_read_by_their_whole_name() {
-        let text = "low 0\nhigh 1\nmax 31\noom 3\noom_kill 2\noom_group_kill 1\n";
-        assert_eq!(event(text, "oom_kill"), Some(2));
-        assert_eq!(event(text, "max"), Some(31));
-        assert_eq!(event(text, "oom_k"), None);
     }
 
     #[test]

@@ -14,7 +14,8 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{Gid, Uid};
 
 use super::aliases::{self, Alias};
-use super::cgroup::{self, Group};
+use super::cgroup;
+use super::leaf::{self, Group};
 use super::wire::{Facts, Failure, Setup, failure, io, nx};
 use crate::sys;
 
@@ -65,7 +66,7 @@ pub(super) fn confine(setup: &Setup) -> Result<(Facts, Option<Group>), Failure> 
         caps,
         no_new_privs,
         hard_limits: crate::sandbox::rlimits::hard().map_err(nx("getrlimit"))?,
-        cgroup: cgroup::facts(&group),
+        cgroup: leaf::facts(&group),
     };
     // The reason is in the facts.
     Ok((facts, group.map_or(None, Some)))

@@ -16,8 +16,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 
-use super::cgroup::Group;
 use super::confine::{confine, slot};
+use super::leaf::Group;
 use super::scratch::Scratch;
 use super::stub::Stub;
 use super::wire::{self, Facts, Failure, FromLauncher, Setup, ToLauncher, failure, io, nx};

@@ -15,6 +15,7 @@ mod cgroup;
 mod client;
 mod confine;
 mod launcher;
+mod leaf;
 mod listen;
 mod scratch;
 mod stub;

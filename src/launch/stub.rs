@@ -19,7 +19,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use super::cgroup::Leaf;
+use super::leaf::Leaf;
 use super::listen::Listener;
 use super::scratch::Scratch;
 use super::tree;

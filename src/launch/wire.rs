@@ -76,13 +76,19 @@ pub struct Facts {
 pub struct GroupFacts {
     /// The group below which each run gets one of its own.
     pub path: Option<PathBuf>,
-    /// Controllers in force there, out of `memory` and `pids`.
+    /// Controllers in force there, out of `memory`, `pids` and `cpu`.
     pub controllers: Vec<String>,
     /// Why it is not there, or what it lacks.
     pub reason: Option<String>,
 }
 
 impl GroupFacts {
+    /// Processes and threads are counted for each run.
+    #[must_use]
+    pub fn counts_processes(&self) -> bool {
+        self.path.is_some() && self.controllers.iter().any(|name| name == "pids")
+    }
+
     /// The word for it in records.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
