@@ -69,7 +69,7 @@ pub(super) fn confine(setup: &Setup) -> Result<(Facts, Option<Group>), Failure> 
         cgroup: leaf::facts(&group),
     };
     // The reason is in the facts.
-    Ok((facts, group.map_or(None, Some)))
+    Ok((facts, group.into_iter().next()))
 }
 
 /// A mount namespace in which everything is read-only but a writable workspace and scratch, and those

@@ -151,10 +151,7 @@ fn event(text: &str, name: &str) -> Option<u64> {
 }
 
 fn number(text: &str) -> Option<u64> {
-    match text.trim().parse() {
-        Ok(number) => Some(number),
-        Err(_) => None,
-    }
+    text.trim().parse().into_iter().next()
 }
 
 #[cfg(test)]

@@ -262,7 +262,7 @@ fn supervise(
         denied,
         executions,
         executed,
-        met: leaf.map(Leaf::met).unwrap_or(Met::default()),
+        met: leaf.map_or_else(Met::default, Leaf::met),
     }
 }
 

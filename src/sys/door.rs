@@ -96,11 +96,10 @@ impl Drop for Door {
         if self.cell.alive.load(Ordering::SeqCst) == 0 {
             return; // executed, or ended: then its status is for whoever waits for it
         }
-        // SAFETY: a child of ours that is not reaped yet; a null status is allowed.
-        unsafe {
-            libc::kill(self.pid, libc::SIGKILL);
-            libc::waitpid(self.pid, ptr::null_mut(), libc::__WALL);
-        }
+        // SAFETY: integers only; a child of ours that is not reaped yet.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        // SAFETY: a null status is allowed.
+        unsafe { libc::waitpid(self.pid, ptr::null_mut(), libc::__WALL) };
     }
 }
 
@@ -127,12 +126,12 @@ fn wake(word: &AtomicU32) {
 extern "C" fn door_main(arg: *mut c_void) -> c_int {
     // SAFETY: `arg` is the cell of `make`, alive until this process has executed or ended.
     let cell = unsafe { &*arg.cast::<Cell>() };
-    // SAFETY: integers, and one byte of a literal.
-    let entered = unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) == 0
-            && libc::getppid() == cell.parent
-            && libc::write(cell.procs, c"0".as_ptr().cast(), 1) == 1
-    };
+    // SAFETY: integers only.
+    let bound = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } == 0;
+    // SAFETY: takes no argument.
+    let bound = bound && unsafe { libc::getppid() } == cell.parent;
+    // SAFETY: one byte of a literal.
+    let entered = bound && unsafe { libc::write(cell.procs, c"0".as_ptr().cast(), 1) } == 1;
     if !entered {
         cell.errno.store(nix::errno::Errno::last_raw(), Ordering::SeqCst);
     }

@@ -139,7 +139,7 @@ impl Table {
 /// What holds the limits of a run as a whole, and what of it is missing.
 fn limits(facts: &Facts) -> String {
     let group = &facts.cgroup;
-    let reason = group.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or(String::new());
+    let reason = group.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
     match &group.path {
         Some(path) => format!("cgroup {} [{}]{reason}", path.display(), group.controllers.join(", ")),
         None => format!("of each process only{reason}"),
