@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Lab, Rules, Served, descendants, eventually, status_of};
+use crate::support::{Lab, Rules, Served, descendants, eventually, parent, status_of};
 
 /// Memory that the server may have gained over a bomb: far above noise, far below what a bomb takes.
 const GROWTH_KIB: u64 = 48 * 1024;
@@ -230,11 +230,12 @@ fn each_run_has_the_group_that_the_policy_asks_for_and_none_is_left() {
     assert!(places.windows(2).all(|pair| pair[0] == pair[1]), "{places:?}");
     let (server, mine) = (of(served.pid()), of(std::process::id().cast_signed()));
     assert_eq!(server, mine, "the server stays where it is");
-    // Every other process of it is outside of the run's group: it must outlive it.
-    let (alive, all) = (lab.alive(), descendants(served.pid()));
-    for pid in all.into_iter().filter(|pid| !alive.contains(pid) && status_of(*pid, "PPid").is_some()) {
-        assert!(places.iter().all(|place| *place != of(pid)), "{pid}: {}", of(pid));
-    }
+    // Its supervisor is outside of the run's group, which it must outlive.
+    let alive = lab.alive();
+    let above: Vec<i32> =
+        alive.iter().filter_map(|pid| parent(*pid)).filter(|up| !alive.contains(up)).collect();
+    assert!(!above.is_empty());
+    assert!(above.iter().all(|up| of(*up).contains("/processes")), "{above:?}");
     let two: Vec<Value> = (0..2).map(|_| served.probed(&lab, &["say", "x"])["exit"].clone()).collect();
     assert_eq!(two, [0, 0]);
     served.cancel(id);
