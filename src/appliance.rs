@@ -3,6 +3,7 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
+pub mod host;
 mod records;
 
 use std::collections::HashMap;
@@ -12,12 +13,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Audit, AuditError, Context, OpenRun};
+use crate::audit::{Audit, AuditError, Context, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, RunUser, server_environment};
 use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
 use crate::run::{Captured, Chunk, Exit};
+use crate::sandbox::host::Own;
 use crate::sandbox::own;
 use crate::sandbox::profile::{Profile, ProfileError};
 use crate::sandbox::rlimits;
@@ -115,6 +117,9 @@ pub enum StartError {
     /// The server's own walls.
     #[error(transparent)]
     Own(#[from] own::OwnError),
+    /// They cannot be read back as they were put up.
+    #[error("confinement of the server cannot be read back: {0}; mount /proc for this process")]
+    Walls(String),
     /// The launcher or a requirement of the sandbox.
     #[error("sandbox: {0}")]
     Launch(#[from] LaunchError),
@@ -132,6 +137,8 @@ pub struct Appliance {
     places: Semaphore,
     /// Profiles by allow-list entry and program file, made at first use.
     profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
+    /// What the host was found to be at start, where it was looked at.
+    host: Option<HostFacts>,
 }
 
 impl Appliance {
@@ -156,13 +163,21 @@ impl Appliance {
     fn launch(config: Config, confined: bool) -> Result<Self, StartError> {
         let config = Arc::new(config);
         let launcher = crate::launch::start(&config)?;
+        let host = host::require(&config, launcher.facts(), confined)?;
+        let mut walls = None;
         if confined {
             own::confine(&Audit::directories(&config.audit)?, launcher.groups_in())?;
+            let own = Own::read().map_err(StartError::Walls)?;
+            if !own.no_new_privs || own.seccomp != 2 {
+                return Err(StartError::Walls(format!("the kernel says {own:?}")));
+            }
+            walls = Some(own);
         }
+        let host = host.map(|host| host::recorded(&config, launcher.facts(), &host, walls.as_ref()));
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
         let places = Semaphore::new(config.limits.jobs);
-        Ok(Self { policy, launcher, audit, places, profiles: Mutex::new(HashMap::new()) })
+        Ok(Self { policy, launcher, audit, places, profiles: Mutex::new(HashMap::new()), host })
     }
 
     /// Records that a server starts to serve `transport`, and the policy it serves.
@@ -171,7 +186,9 @@ impl Appliance {
     /// When the records could not be made durable: nothing may be served then.
     pub async fn announce(&self, transport: Option<&'static str>) -> Result<(), AuditError> {
         let config = self.config();
-        self.audit.server_start(&records::server_start(config, self.launcher.facts(), transport)).await?;
+        let mut facts = records::server_start(config, self.launcher.facts(), transport);
+        facts.host.clone_from(&self.host);
+        self.audit.server_start(&facts).await?;
         self.audit.policy_load(&records::policy_load(config)).await
     }
 

@@ -36,6 +36,7 @@ pub(super) fn server_start(config: &Config, facts: &Facts, transport: Option<&'s
         seccomp: true,
         limits_by: Some(facts.cgroup.as_str()),
         stamps: stamps(config),
+        host: None,
     }
 }
 

@@ -243,6 +243,27 @@ pub struct ServerStart {
     pub limits_by: Option<&'static str>,
     /// Weakening settings.
     pub stamps: Stamps,
+    /// What the host was found to be.
+    pub host: Option<HostFacts>,
+}
+
+/// The host and its container, as a server found them at its start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Runtime of the container, or `none`.
+    pub container: String,
+    /// Commands have mounts of their own.
+    pub mount_namespace: bool,
+    /// The server has put its own walls up, read back.
+    pub confined: bool,
+    /// Requirements that the policy names; all hold.
+    pub required: Vec<String>,
+    /// Facts that are not as they should be: `id=advice` or `id=bad`.
+    pub findings: Vec<String>,
+    /// All facts: `id: value`.
+    pub facts: Vec<String>,
 }
 
 /// What a loaded policy grants, written out once; each run carries only the digest.

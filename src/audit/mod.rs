@@ -40,8 +40,8 @@ use tokio::sync::oneshot;
 use crate::config::{AuditConfig, Sink};
 
 pub use facts::{
-    Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, SandboxState,
-    ServerStart, Stamps, StopReason,
+    Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts,
+    SandboxState, ServerStart, Stamps, StopReason,
 };
 pub use open_run::OpenRun;
 

@@ -288,6 +288,18 @@ pub(super) fn server_start(site: &Site, facts: &ServerStart, sinks: &[String], n
     if let Some(by) = facts.limits_by {
         body.plain("limits_by", by);
     }
+    if let Some(host) = &facts.host {
+        let mut found = Found::default();
+        body.text("kernel", &host.kernel, 128, &mut found);
+        body.text("container", &host.container, 64, &mut found);
+        body.flag("mount_namespace", host.mount_namespace);
+        body.flag("server_confined", host.confined);
+        body.list_within("required", &host.required, 600, 64);
+        body.list_within("host_findings", &host.findings, 1_200, 64);
+        let facts: Vec<String> =
+            host.facts.iter().map(|fact| redact::text(&bound(fact), &mut found)).collect();
+        body.list_within("host_facts", &facts, 4_000, 280);
+    }
     body.stamps(facts.stamps);
     let chain = if new_chain { ", new chain" } else { "" };
     body.message(&format!("cofferdam {} started{chain}", env!("CARGO_PKG_VERSION")));

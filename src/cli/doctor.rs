@@ -2,8 +2,10 @@
 //!
 //! Purpose: believe nothing that was not tried. A second policy is made of the given one, with this
 //! very program as one more command; it is then run through [`Appliance::run`] like any other, and
-//! makes the attempts of [`crate::launch::attempts`] from inside. Called by the command line only.
+//! makes the attempts of [`crate::launch::attempts`] from inside. Beside them stand the facts of host and
+//! container, and whether each requirement of the policy is met. Called by the command line only.
 
+mod facts;
 mod report;
 mod runs;
 mod stage;
@@ -19,7 +21,7 @@ use super::policy::PolicyArgs;
 use crate::appliance::Appliance;
 use crate::config::program::Program;
 use crate::config::{Command, Config, Sink, Source};
-use crate::launch::attempts::{Ground, NAME};
+use crate::launch::attempts::{Ground, NAME, server};
 use crate::sandbox::{elf, identity, rlimits};
 use report::Table;
 use stage::Stage;
@@ -36,14 +38,20 @@ const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 /// Every line is the outcome of a real attempt, made from inside a confined run: ok, it was refused;
 /// open, it works and may (the reason stands in brackets); OPEN, it works and must not; SHUT, it is
 /// refused and should work; ERROR, it could not be tried. The runs are recorded like any other.
+///
+/// Facts of host and container stand first, each with a verdict: ok; advice, one more wall that the host
+/// could put up; BAD, something promised does not hold here. So does each name of sandbox.require: `serve`
+/// refuses where one is BAD.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   cofferdam doctor                              the built-in policy in the current directory
   cofferdam doctor --policy policy.toml         under the limits and grants of a policy
   cofferdam doctor --json | jq 'select(.as_expected == false)'
+  cofferdam doctor --json | jq -r '.facts[]? | select(.verdict != \"ok\") | .id + \": \" + .remedy'
 
-Exit status: 0 everything is as expected, 1 something is not, 125 the attempts could not be made.")]
+Exit status: 0 everything is as expected, 1 something is not (an attempt, a fact that is BAD, a requirement
+that is not met), 125 the attempts could not be made.")]
 pub struct Args {
     #[command(flatten)]
     policy: PolicyArgs,
@@ -79,7 +87,9 @@ fn source(config: &Config) -> String {
 fn examine(args: &PolicyArgs) -> Result<Table, String> {
     // Twice, because one becomes the policy of the attempts and the other is reported.
     let given = args.load().map_err(|e| e.to_string())?;
-    let config = args.load().map_err(|e| e.to_string())?;
+    let mut config = args.load().map_err(|e| e.to_string())?;
+    // What is required is reported, not refused: a host is examined to learn what it lacks.
+    config.sandbox.require.clear();
     let workspace = config.workspace.path.clone();
     let user = identity::choose(config.sandbox.user, &workspace, config.workspace.write)
         .map_err(|e| format!("examining the workspace {} failed: {e}", workspace.display()))?;
@@ -94,7 +104,10 @@ fn examine(args: &PolicyArgs) -> Result<Table, String> {
     let before = runs::records(log.as_deref()).map_err(|e| e.to_string())?.map_or(0, |report| report.records);
     let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
 
-    // Before the runtime: the launcher is started from a single thread.
+    // Before the runtime: both children and the launcher are started from a single thread.
+    let port = listener.as_ref().ok().and_then(|l| l.local_addr().ok()).map_or(9, |address| address.port());
+    let namespaces = server::user_namespace().map_err(|e| format!("trying a user namespace failed: {e}"));
+    let walls = facts::walls(&given, &stage.path, port)?;
     let appliance = Appliance::start(config.with_command(command)).map_err(|e| e.to_string())?;
     let facts = appliance.sandbox().clone();
     let ground = Ground {
@@ -104,7 +117,7 @@ fn examine(args: &PolicyArgs) -> Result<Table, String> {
         loader: loader.or_else(|| existing(&[LOADER]).pop()),
         audit: log.clone(),
         // Without a loopback interface nobody listens; the attempt is refused before that matters.
-        port: listener.as_ref().ok().and_then(|l| l.local_addr().ok()).map_or(9, |address| address.port()),
+        port,
         environment: environment(&appliance),
         limits: rlimits::of(&appliance.config().limits, &facts.hard_limits, facts.cgroup.counts_processes()),
         server: i32::try_from(std::process::id()).map_err(|e| e.to_string())?,
@@ -125,7 +138,9 @@ fn examine(args: &PolicyArgs) -> Result<Table, String> {
     drop(runtime);
     drop(appliance);
     lines.push(runs::recorded(log.as_deref(), before, &given));
-    Ok(Table::new(lines, &given, &facts))
+    lines.extend(walls);
+    let survey = facts::Survey::of(&given, &facts, namespaces, &lines)?;
+    Ok(Table::new(lines, &given, &facts, survey))
 }
 
 /// The allow-list entry of the attempts: this program, with no grant beside those of every command.

@@ -279,8 +279,8 @@ fn require<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> Vec<Requir
         match word.text.parse() {
             Ok(requirement) => found.push(requirement),
             Err(what) => {
-                let valid = values::REQUIREMENTS.iter().map(|word| (*word).to_owned()).collect();
-                let guess = nearest(&word.text, values::REQUIREMENTS.iter().copied());
+                let valid = values::requirements().map(str::to_owned).collect();
+                let guess = nearest(&word.text, values::requirements());
                 loader.reader.listed(word.at, &word.key, what, valid, guess);
             }
         }

@@ -21,19 +21,55 @@ pub enum Requirement {
     CapsEmpty,
     /// `no_new_privs` is set on every command.
     NoNewPrivs,
+    /// Commands have a mount namespace of their own, made by the launcher.
+    MountNamespace,
+    /// No file of the workspace can be executed or mapped executable, by its mount as commands see it.
+    WorkspaceNoexec,
+    /// Commands run neither as user 0 nor as group 0.
+    UnprivilegedUser,
+    /// `/proc` hides processes of other users (`hidepid` 2 or 4).
+    Hidepid,
+    /// The server's control group, or one above it, has a `pids.max`.
+    PidsLimit,
+    /// The server's control group, or one above it, has a `memory.max`.
+    MemoryLimit,
+    /// No interface but the loopback one is up, and no route leads elsewhere.
+    NoNetworkRoutes,
+    /// `/` is mounted read-only for the server itself.
+    ReadOnlyRoot,
+    /// By modes and mounts of the host alone, the user of commands cannot change the policy file, the
+    /// grammars it names, or a directory above them.
+    PolicyProtected,
 }
 
+/// The requirements without a number, as they are written.
+const NAMED: &[(&str, Requirement)] = &[
+    ("seccomp", Requirement::Seccomp),
+    ("caps-empty", Requirement::CapsEmpty),
+    ("no-new-privs", Requirement::NoNewPrivs),
+    ("mount-namespace", Requirement::MountNamespace),
+    ("workspace-noexec", Requirement::WorkspaceNoexec),
+    ("unprivileged-user", Requirement::UnprivilegedUser),
+    ("hidepid", Requirement::Hidepid),
+    ("pids-limit", Requirement::PidsLimit),
+    ("memory-limit", Requirement::MemoryLimit),
+    ("no-network-routes", Requirement::NoNetworkRoutes),
+    ("read-only-root", Requirement::ReadOnlyRoot),
+    ("policy-protected", Requirement::PolicyProtected),
+];
+
 /// How the requirements are written.
-pub(super) const REQUIREMENTS: &[&str] = &["landlock>=N", "seccomp", "caps-empty", "no-new-privs"];
+pub(super) fn requirements() -> impl Iterator<Item = &'static str> + Clone {
+    std::iter::once("landlock>=N").chain(NAMED.iter().map(|(name, _)| *name))
+}
 
 impl fmt::Display for Requirement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Landlock(version) => write!(out, "landlock>={version}"),
-            Self::Seccomp => out.write_str("seccomp"),
-            Self::CapsEmpty => out.write_str("caps-empty"),
-            Self::NoNewPrivs => out.write_str("no-new-privs"),
+        if let Self::Landlock(version) = self {
+            return write!(out, "landlock>={version}");
         }
+        let name = NAMED.iter().find_map(|(name, own)| (own == self).then_some(*name));
+        out.write_str(name.ok_or(fmt::Error)?)
     }
 }
 
@@ -41,15 +77,13 @@ impl std::str::FromStr for Requirement {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "seccomp" => Ok(Self::Seccomp),
-            "caps-empty" => Ok(Self::CapsEmpty),
-            "no-new-privs" => Ok(Self::NoNewPrivs),
-            _ => match text.strip_prefix("landlock>=").map(str::parse::<u32>) {
-                Some(Ok(version)) if version > 0 => Ok(Self::Landlock(version)),
-                Some(_) => Err(format!("\"{}\" names no version of Landlock's ABI", text.escape_debug())),
-                None => Err(format!("\"{}\" is not a requirement", text.escape_debug())),
-            },
+        if let Some((_, requirement)) = NAMED.iter().find(|(name, _)| *name == text) {
+            return Ok(*requirement);
+        }
+        match text.strip_prefix("landlock>=").map(str::parse::<u32>) {
+            Some(Ok(version)) if version > 0 => Ok(Self::Landlock(version)),
+            Some(_) => Err(format!("\"{}\" names no version of Landlock's ABI", text.escape_debug())),
+            None => Err(format!("\"{}\" is not a requirement", text.escape_debug())),
         }
     }
 }
@@ -265,9 +299,10 @@ mod tests {
         for bad in ["tcp:0", "udp:53", "443", "tcp:65536", "tcp:"] {
             assert!(port(bad).is_err(), "{bad}");
         }
-        for good in ["landlock>=7", "seccomp", "caps-empty", "no-new-privs"] {
+        for good in requirements().map(|name| name.replace('N', "7")) {
             assert_eq!(good.parse::<Requirement>().unwrap().to_string(), good);
         }
+        assert_eq!(requirements().count(), 13);
         for bad in ["landlock>=0", "landlock>=x", "landlock", "apparmor"] {
             assert!(bad.parse::<Requirement>().is_err(), "{bad}");
         }

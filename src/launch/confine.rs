@@ -17,6 +17,7 @@ use super::aliases::{self, Alias};
 use super::cgroup;
 use super::leaf::{self, Group};
 use super::wire::{Facts, Failure, Setup, failure, io, nx};
+use crate::sandbox::host::{MountFlags, mounts};
 use crate::sys;
 
 /// `MOUNT_ATTR_*` of mount_setattr(2).
@@ -48,6 +49,17 @@ pub(super) fn confine(setup: &Setup) -> Result<(Facts, Option<Group>), Failure> 
         Ok(found) => found.enter(setup)?,
         Err(reason) => Err(reason),
     };
+    let mount = |path: &Path| MountFlags::at(path).map_err(io("mount flags"));
+    let workspace_mount = mount(&setup.workspace)?;
+    let scratch_slots = if setup.isolate && scratch.is_some() { setup.scratch_slots } else { 0 };
+    let scratch_mount = match &scratch {
+        Some(place) if scratch_slots > 0 => mount(&slot(place, 0))?,
+        Some(place) => mount(place)?,
+        None => None,
+    };
+    // For the reader only: one that cannot be asked for is left out.
+    let shown = |path: &&str| MountFlags::at(Path::new(path)).unwrap_or(None);
+    let mounts = mounts::SHOWN.iter().filter_map(shown).collect();
     become_user(setup.user)?;
     let caps = drop_capabilities()?;
     nix::sys::prctl::set_no_new_privs().map_err(nx("no_new_privs"))?;
@@ -59,7 +71,10 @@ pub(super) fn confine(setup: &Setup) -> Result<(Facts, Option<Group>), Failure> 
         landlock_abi: abi,
         mount_namespace: setup.isolate,
         workspace_noexec: noexec,
-        scratch_slots: if setup.isolate && scratch.is_some() { setup.scratch_slots } else { 0 },
+        scratch_slots,
+        workspace_mount,
+        scratch_mount,
+        mounts,
         scratch,
         uid,
         gid,

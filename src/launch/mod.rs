@@ -17,6 +17,7 @@ mod confine;
 mod launcher;
 mod leaf;
 mod listen;
+pub mod requirements;
 mod scratch;
 mod stub;
 mod tree;
@@ -25,7 +26,7 @@ mod wire;
 pub use client::{Launcher, Prepared, Running};
 pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, GroupFacts, Met};
 
-use crate::config::{CgroupUse, Config, Requirement};
+use crate::config::{CgroupUse, Config};
 use crate::sandbox::identity;
 
 /// `argv[0]` by which this executable knows that it is the launcher.
@@ -70,6 +71,8 @@ pub fn become_launcher_if_asked() {
 /// Where the host allows it the launcher gets a mount namespace of its own; where it does not, what
 /// that would have closed must be closed by the host (a noexec workspace), or this is an error.
 ///
+/// Requirements of `[sandbox] require` that need a look at the host are the caller's to check.
+///
 /// # Errors
 /// A step that failed, or a requirement that does not hold, with its remedy.
 pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
@@ -104,31 +107,12 @@ pub fn start(config: &Config) -> Result<Launcher, LaunchError> {
         );
         return Err(LaunchError::new("workspace_noexec", 0, &text));
     }
-    require(config, launcher.facts())?;
     let group = &launcher.facts().cgroup;
     if let (Some(reason), false) = (&group.reason, config.limits.cgroup == CgroupUse::Off) {
         tracing::info!("limits of a run as a whole ({}): {reason}", group.as_str());
     }
-    Ok(launcher)
-}
-
-/// `[sandbox] require`: each must hold as read back by the launcher.
-fn require(config: &Config, facts: &Facts) -> Result<(), LaunchError> {
-    for requirement in &config.sandbox.require {
-        let holds = match requirement {
-            Requirement::Landlock(abi) => facts.landlock_abi >= *abi,
-            // Its installation is a step of every stub: without it none is ever ready.
-            Requirement::Seccomp => true,
-            Requirement::CapsEmpty => facts.caps == 0,
-            Requirement::NoNewPrivs => facts.no_new_privs,
-        };
-        if !holds {
-            let text = format!(
-                "sandbox.require: {requirement} does not hold here (Landlock ABI {})",
-                facts.landlock_abi
-            );
-            return Err(LaunchError::new("require", 0, &text));
-        }
+    for requirement in config.sandbox.require.iter().filter(|one| !requirements::needs_host(**one)) {
+        requirements::check(*requirement, launcher.facts(), None)?;
     }
-    Ok(())
+    Ok(launcher)
 }

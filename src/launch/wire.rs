@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::config::CgroupUse;
+use crate::sandbox::host::MountFlags;
 use crate::sandbox::profile::Profile;
 use crate::sandbox::syscalls;
 use crate::sys;
@@ -65,6 +66,15 @@ pub struct Facts {
     pub caps: u64,
     /// no-new-privs, read back.
     pub no_new_privs: bool,
+    /// Flags of the workspace's mount, as commands see it.
+    #[serde(default)]
+    pub workspace_mount: Option<MountFlags>,
+    /// Of the mount that holds scratch.
+    #[serde(default)]
+    pub scratch_mount: Option<MountFlags>,
+    /// Of the usual directories.
+    #[serde(default)]
+    pub mounts: Vec<MountFlags>,
     /// Hard resource limits of the launcher: no command can be given more.
     pub hard_limits: Vec<(u32, u64)>,
     /// Groups of the runs, or why there are none.

@@ -206,6 +206,8 @@ fn file_names_outside_are_refused_with_and_without_a_grammar() {
         assert_eq!(rule(&policy, line), "ok allow", "{line}");
     }
     assert_eq!(rule(&policy, "cat /srv/own/x"), "path.outside");
+    let denial = policy.judge_argv(&words("git -C /etc log"), None).unwrap_err();
+    assert!(denial.message.contains("'/etc' of 'git' is refused: -C names a file outside"), "{denial:?}");
     let denial = policy.judge_argv(&words("cat -n /etc/shadow"), None).unwrap_err();
     assert!(
         denial.message.contains("'/etc/shadow' of 'cat' is refused: it names a file outside"),

@@ -41,8 +41,7 @@ impl View<'_> {
     /// count as the file.
     #[must_use]
     pub fn is_outside(&self, value: &[u8]) -> bool {
-        let value = value.strip_prefix(b"@").or_else(|| value.strip_prefix(b"<")).unwrap_or(value);
-        let file = url(value).unwrap_or(value);
+        let file = file_of(value);
         match file.first() {
             Some(b'/') => self.is_absolute_outside(file),
             Some(_) => climbs(file, self.depth),
@@ -113,6 +112,29 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// How far above where it starts a name ends. Nothing is known of an absolute one: to the root.
+pub(super) fn climbed(name: &[u8]) -> usize {
+    if name.starts_with(b"/") {
+        return usize::MAX;
+    }
+    let (mut up, mut down) = (0_usize, 0_usize);
+    for part in name.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." if down == 0 => up = up.saturating_add(1),
+            b".." => down = down.saturating_sub(1),
+            _ => down = down.saturating_add(1),
+        }
+    }
+    up.saturating_sub(down)
+}
+
+/// The file that a value names: itself, or what an `@`, a `<` or a `file:` URL holds.
+fn file_of(value: &[u8]) -> &[u8] {
+    let value = value.strip_prefix(b"@").or_else(|| value.strip_prefix(b"<")).unwrap_or(value);
+    url(value).unwrap_or(value)
 }
 
 /// Whether a relative name leaves the workspace from a directory `depth` levels beneath its root.
@@ -232,5 +254,14 @@ mod tests {
         assert!(!view.holds_outside(format!("{row} a/b {row}").as_bytes()));
         assert!(view.holds_outside(format!("{row}/etc/x").as_bytes()));
         assert!(view.holds_outside(format!("{row}../x").as_bytes()));
+    }
+
+    #[test]
+    fn a_change_of_directory_is_counted() {
+        for (name, up) in
+            [("..", 1), ("../a", 0), ("a/../..", 1), ("../../a", 1), ("a", 0), ("/x", usize::MAX)]
+        {
+            assert_eq!(climbed(name.as_bytes()), up, "{name}");
+        }
     }
 }

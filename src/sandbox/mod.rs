@@ -3,6 +3,7 @@
 
 pub mod elf;
 pub mod filter;
+pub mod host;
 pub mod identity;
 pub mod landlock;
 pub mod own;

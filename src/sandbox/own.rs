@@ -108,6 +108,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "that it fails is what is tested")]
     fn no_program_can_be_started_and_no_port_reached() {
         let own = tempfile::tempdir().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

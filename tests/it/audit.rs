@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use cofferdam::audit::verify::verify;
 use cofferdam::audit::{
-    Audit, AuditError, Context, Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart,
-    SandboxFacts, SandboxState, ServerStart, Stamps, StopReason,
+    Audit, AuditError, Context, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd,
+    RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason,
 };
 use cofferdam::config::{AuditConfig, OnFailure, Sink};
 use serde_json::Value;
@@ -155,7 +155,7 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     jsonschema::draft202012::new(&schema).unwrap()
 });
 
-fn assert_valid(record: &Value) {
+pub(crate) fn assert_valid(record: &Value) {
     let errors: Vec<String> =
         SCHEMA.iter_errors(record).map(|error| format!("{} at {}", error, error.instance_path)).collect();
     assert!(errors.is_empty(), "{errors:#?}\n{record:#}");
@@ -190,6 +190,16 @@ fn each_kind_of_record_is_valid_and_has_its_end() {
         failed(Ending::SandboxError, "landlock"),
         RunEnd { error_code: None, ..failed(Ending::SpawnError, "") },
     ];
+    // More than fits, with characters that escapes make long.
+    let long = vec!["mount.workspace: \u{1}\"\\ é ".repeat(40); 80];
+    let host = HostFacts {
+        kernel: "6.12".repeat(100),
+        container: "podman".to_owned(),
+        required: long.clone(),
+        findings: long.clone(),
+        facts: long,
+        ..HostFacts::default()
+    };
     wait(async {
         audit
             .server_start(&ServerStart {
@@ -198,6 +208,7 @@ fn each_kind_of_record_is_valid_and_has_its_end() {
                 landlock_abi: Some(6),
                 seccomp: true,
                 stamps: Stamps::default(),
+                host: Some(host.clone()),
             })
             .await
             .unwrap();

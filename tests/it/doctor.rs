@@ -90,6 +90,103 @@ fn doctor_finds_this_host_closed_under_the_built_in_policy() {
     assert_eq!(summary["summary"]["attempts"], lines.len());
     assert_eq!(summary["summary"]["not_as_expected"], 0);
     assert_eq!(summary["workspace"], ws.to_str().unwrap());
+    let facts = summary["facts"].as_array().unwrap();
+    for fact in facts {
+        assert!(matches!(fact["verdict"].as_str(), Some("ok" | "advice")), "{fact}");
+        assert_eq!(fact["verdict"] == "ok", fact["remedy"].is_null(), "what is not ok has a remedy: {fact}");
+        assert!(!fact["value"].as_str().unwrap().is_empty(), "{fact}");
+    }
+    let value = |id: &str| {
+        let fact = facts.iter().find(|fact| fact["id"] == id).unwrap_or_else(|| panic!("{id} is missing"));
+        fact["value"].as_str().unwrap()
+    };
+    assert_eq!(value("command.seccomp"), "seccomp mode 2");
+    assert_eq!(value("command.no_new_privs"), "no_new_privs is set");
+    assert_eq!(value("file.policy"), "built in");
+    let uid = nix::unistd::Uid::effective();
+    assert!(value("server.user").starts_with(&format!("uid {uid}, ")));
+    assert!(value("mount.workspace").starts_with("to commands ro,noexec,nosuid,nodev; to the server "));
+    for id in [
+        "container.runtime",
+        "container.user_namespace",
+        "container.new_user_namespace",
+        "file.setuid",
+        "file.writable",
+        "kernel.yama",
+        "limit.memory",
+        "limit.pids",
+        "limit.processes",
+        "mount.audit",
+        "mount.hidepid",
+        "mount.scratch",
+        "network.interfaces",
+        "network.routes",
+        "server.bounding",
+        "server.effective",
+        "server.no_new_privs",
+        "server.seccomp",
+    ] {
+        value(id);
+    }
+    assert!(summary["requirements"].as_array().unwrap().iter().all(|one| one["met"] == true));
+    assert_eq!(summary["requirements"].as_array().unwrap().len(), 4);
+}
+
+/// The facts are of the process that asks: a poorer world shows in them.
+#[test]
+fn doctor_sees_privileges_and_namespaces_that_were_taken_away() {
+    let house = House::new();
+    let output = Command::new("unshare")
+        .args([
+            "--user",
+            "--map-root-user",
+            "--net",
+            "setpriv",
+            "--no-new-privs",
+            "--bounding-set=-all,+sys_admin,+setpcap",
+        ])
+        .args(["--inh-caps=-all", env!("CARGO_BIN_EXE_cofferdam"), "doctor", "--json", "--policy"])
+        .arg(house.policy(&format!(
+            "[workspace]\npath = {:?}\n[limits]\nprocesses = 20000\n[sandbox]\nuser = \"keep\"\n",
+            house.path("ws")
+        )))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (lines, summary) = objects(&output);
+    assert_eq!(unexpected(&lines), Vec::<&Value>::new());
+    let value = |id: &str| {
+        let fact = summary["facts"].as_array().unwrap().iter().find(|fact| fact["id"] == id);
+        fact.unwrap_or_else(|| panic!("{id} is missing"))["value"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(value("container.user_namespace"), "yes");
+    assert_eq!(value("server.no_new_privs"), "set");
+    assert_eq!(value("server.bounding"), "0x0000000000200100");
+    assert_eq!(value("network.interfaces"), "none but lo");
+    assert_eq!(value("network.routes"), "none but lo");
+    assert!(
+        value("file.policy").contains("only the walls keep commands from it: "),
+        "{}",
+        value("file.policy")
+    );
+}
+
+/// The walls of `serve` around itself are tried, and each attempt works without them.
+#[test]
+fn doctor_tries_what_a_taken_over_server_would() {
+    let house = House::new();
+    let ws = house.path("ws");
+    let output = house.doctor(&["--json", "--workspace", ws.to_str().unwrap()]);
+    let (lines, _) = objects(&output);
+    let own: Vec<&Value> = lines.iter().filter(|line| line["layer"] == "server").collect();
+    assert_eq!(own.len(), 14);
+    for line in own {
+        let expected = if line["id"] == "server.records" { "open" } else { "blocked" };
+        assert_eq!(line["result"], expected, "{line}");
+        let detail = line["detail"].as_str().unwrap();
+        let refusal = ["denied", "permitted", "no_new_privs", "seccomp mode 2", "not dumpable", "created"];
+        assert!(refusal.iter().any(|word| detail.contains(word)), "{line}");
+    }
 }
 
 #[test]
@@ -99,7 +196,7 @@ fn doctor_knows_what_a_policy_grants() {
     fs::set_permissions(&ws, Permissions::from_mode(0o777)).unwrap();
     let policy = house.policy(&format!(
         "[workspace]\npath = {ws:?}\nwrite = true\n[sandbox]\nread = [\"@libraries\"]\nnetwork = [\"tcp:443\"]\n\
-         [limits]\nmemory = \"256MiB\"\nprocesses = 64\nopen_files = 40\nfile_size = \"1MiB\"\noutput_bytes = \"4KiB\"\n"
+         [limits]\nmemory = \"256MiB\"\nprocesses = 20000\nopen_files = 40\nfile_size = \"1MiB\"\noutput_bytes = \"4KiB\"\n"
     ));
     let output = house.doctor(&["--json", "--policy", policy.to_str().unwrap()]);
     let (lines, _) = objects(&output);
@@ -124,7 +221,17 @@ fn doctor_prints_a_table_without_colour_into_a_pipe() {
     let output = house.doctor(&["--workspace", ws.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains('\x1b'));
-    for word in ["\nnames\n", "\nfiles\n", "\nlifetime\n", "\naudit\n", "  ok     ", "  open   files.stat"] {
+    for word in [
+        "\nnames\n",
+        "\nfiles\n",
+        "\nlifetime\n",
+        "\naudit\n",
+        "  ok     ",
+        "  open   files.stat",
+        "\nhost\n",
+        "\nrequired\n",
+        " → ",
+    ] {
         assert!(text.contains(word), "{word:?} is missing in\n{text}");
     }
     let last = text.lines().last().unwrap();

@@ -32,6 +32,7 @@ mod operator;
 mod paths;
 mod policy_file;
 mod probe_gate;
+mod requirements;
 mod rules;
 mod scan;
 mod support;

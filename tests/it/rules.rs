@@ -147,7 +147,7 @@ fn every_rule_is_said_to_be_about_something() {
     let text = document();
     for row in [
         "| `sort.output` | `-o`/`--output` | writes a file of the caller's choice |",
-        "| `git.config-override` | `-c`, `--config-env` |",
+        "| `git.config-override` | `-c`, `--config-env` with a value",
         "### names.shell",
     ] {
         assert!(text.contains(row), "{row}");

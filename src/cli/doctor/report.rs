@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 
 use serde_json::{Value, json};
 
+use super::facts::Survey;
 use crate::config::Config;
 use crate::launch::Facts;
 use crate::launch::attempts::{Answered, Expected, Layer, Mark, mark};
@@ -49,10 +50,11 @@ pub(super) struct Table {
     lines: Vec<Line>,
     head: Vec<(&'static str, String)>,
     summary: Value,
+    survey: Survey,
 }
 
 impl Table {
-    pub(super) fn new(mut lines: Vec<Line>, policy: &Config, facts: &Facts) -> Self {
+    pub(super) fn new(mut lines: Vec<Line>, policy: &Config, facts: &Facts, survey: Survey) -> Self {
         lines.sort_by_key(|line| line.layer);
         let source = super::source(policy);
         let access = if policy.workspace.write { "writable" } else { "read-only" };
@@ -89,13 +91,15 @@ impl Table {
             "cgroup_controllers": facts.cgroup.controllers,
             "cgroup_reason": facts.cgroup.reason,
             "missing": policy.missing,
+            "facts": survey.facts_json(),
+            "requirements": survey.requirements_json(),
         });
-        Self { lines, head, summary }
+        Self { lines, head, summary, survey }
     }
 
     /// Whether every expectation holds.
     pub(super) fn all_as_expected(&self) -> bool {
-        self.lines.iter().all(|line| line.mark().as_expected())
+        self.lines.iter().all(|line| line.mark().as_expected()) && self.survey.holds()
     }
 
     /// One object a line, the summary last.
@@ -113,6 +117,7 @@ impl Table {
         for (name, value) in &self.head {
             let _ = writeln!(out, "{name:<11}{value}");
         }
+        self.survey.text(&mut out, colour);
         let width = |of: fn(&Line) -> usize| self.lines.iter().map(of).max().unwrap_or(0);
         let (ids, whats) = (width(|line| line.id.len()), width(|line| line.what.len()));
         let mut layer = None;
@@ -130,8 +135,9 @@ impl Table {
             let _ =
                 writeln!(out, "  {word}  {:<ids$}  {:<whats$}  {}{reason}", line.id, line.what, line.detail);
         }
+        let _ = write!(out, "\n{}", self.survey.count());
         let (total, good) = (self.lines.len(), self.lines.iter().filter(|l| l.mark().as_expected()).count());
-        let _ = writeln!(out, "\n{total} attempts: {good} as expected, {} not", total - good);
+        let _ = writeln!(out, "{total} attempts: {good} as expected, {} not", total - good);
         out
     }
 }
@@ -157,7 +163,7 @@ fn word(mark: Mark) -> (&'static str, &'static str) {
     }
 }
 
-fn paint(text: &str, code: &str, colour: bool) -> String {
+pub(super) fn paint(text: &str, code: &str, colour: bool) -> String {
     if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
@@ -182,7 +188,7 @@ mod tests {
             detail: "said".into(),
         };
         let policy = Config::builtin(std::path::Path::new("/tmp")).unwrap();
-        Table::new(results.iter().map(line).collect(), &policy, &Facts::default())
+        Table::new(results.iter().map(line).collect(), &policy, &Facts::default(), Survey::default())
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod files;
 mod kernel;
 mod own;
 mod read;
+pub mod server;
 mod table;
 
 pub use execution::PROGRAM;

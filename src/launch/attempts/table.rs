@@ -29,6 +29,8 @@ pub enum Layer {
     Lifetime,
     /// What is recorded of it.
     Audit,
+    /// The server itself.
+    Server,
 }
 
 impl Layer {
@@ -47,6 +49,7 @@ impl Layer {
             Self::Limits => "limits",
             Self::Lifetime => "lifetime",
             Self::Audit => "audit",
+            Self::Server => "server",
         }
     }
 }

@@ -7,12 +7,20 @@
 //! through `text`.
 //!
 //! Findings: `system`, `pipe`, `redirection`, `file-input`, `indirect-call`, `include`, `load-library`,
-//! `extension`, `unclear`.
+//! `extension`, `arguments` (the list of files to read is changed), `unclear`.
 
 /// Short id of the first thing in `text` that reaches beyond it.
 pub(super) fn scan(text: &[u8]) -> Option<&'static str> {
-    let mut lexer =
-        Lexer { left: text, previous: Token::Operator, depth: 0, conditions: 0, print: None, getline: None };
+    let mut lexer = Lexer {
+        left: text,
+        previous: Token::Operator,
+        word: b"",
+        substitutes: false,
+        depth: 0,
+        conditions: 0,
+        print: None,
+        getline: None,
+    };
     lexer.run().err()
 }
 
@@ -39,6 +47,10 @@ type Step = Result<(), &'static str>;
 struct Lexer<'a> {
     left: &'a [u8],
     previous: Token,
+    /// The word before, when nothing but a round bracket stands between.
+    word: &'a [u8],
+    /// `sub` or `gsub` was read, which change what they are given.
+    substitutes: bool,
     /// Open round brackets.
     depth: u32,
     /// A bit for each of them, the innermost lowest: it belongs to a condition.
@@ -92,7 +104,11 @@ impl<'a> Lexer<'a> {
     fn word(&mut self) -> Step {
         let word = run(self.left, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
         self.skip(word.len());
+        let before = std::mem::replace(&mut self.word, word);
+        self.substitutes |= matches!(word, b"sub" | b"gsub");
         self.previous = match word {
+            b"SYMTAB" => return Err("arguments"),
+            b"ARGV" if self.changes_arguments(before) => return Err("arguments"),
             b"system" => return Err("system"),
             b"extension" => Token::Extension,
             b"print" | b"printf" => {
@@ -111,6 +127,24 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
+    /// Whether what follows the word `ARGV` may set one of the names of files. Clearing one is harmless.
+    fn changes_arguments(&self, before: &[u8]) -> bool {
+        let Some(index) = blanks(self.left).strip_prefix(b"[") else {
+            return !matches!(before, b"in" | b"delete" | b"length");
+        };
+        let Some(after) = bracketed(index) else { return true };
+        match blanks(after) {
+            [b'=', b'=', ..] => false,
+            [b'=', value @ ..] => match blanks(value).strip_prefix(b"\"\"") {
+                Some(rest) => !matches!(blanks(rest), [] | [b';' | b'}' | b'\n' | b')', ..]),
+                None => true,
+            },
+            [b'+' | b'-' | b'*' | b'/' | b'%' | b'^', b'=', ..] | [b'*', b'*', b'=', ..] => true,
+            [b')', ..] => self.substitutes || self.getline.is_some(),
+            _ => self.getline.is_some(),
+        }
+    }
+
     /// Readers differ in where a number ends (`1e5system`): letters that follow it must be harmless
     /// however they are cut.
     fn number(&mut self) -> Step {
@@ -118,7 +152,7 @@ impl<'a> Lexer<'a> {
         self.skip(number.len());
         let plain = number.iter().all(|byte| !byte.is_ascii_alphabetic());
         self.previous = if plain { Token::Operand } else { Token::Doubtful };
-        let words: [&[u8]; 4] = [b"system", b"getline", b"print", b"extension"];
+        let words: [&[u8]; 6] = [b"system", b"getline", b"print", b"extension", b"ARGV", b"SYMTAB"];
         if words.iter().any(|word| contains(number, word)) { Err("unclear") } else { Ok(()) }
     }
 
@@ -209,7 +243,7 @@ impl<'a> Lexer<'a> {
     /// Goes on where readers differ: nothing in `rest` may be a word or a sign that reaches out, be it
     /// in a string or not. Then it need not be read at all.
     fn whatever_it_means(&mut self, rest: &'a [u8]) -> Step {
-        let words: [&[u8]; 4] = [b"system", b"getline", b"extension", b"@"];
+        let words: [&[u8]; 6] = [b"system", b"getline", b"extension", b"@", b"ARGV", b"SYMTAB"];
         let prints = self.print.is_some() || contains(rest, b"print");
         let files = (prints && rest.contains(&b'>')) || (self.getline.is_some() && rest.contains(&b'<'));
         let mut pipes = rest.split(|byte| *byte == b'|');
@@ -229,6 +263,9 @@ impl<'a> Lexer<'a> {
     fn sign(&mut self, byte: u8, tail: &'a [u8]) -> Step {
         let called = self.previous == Token::Extension;
         let condition = self.previous == Token::Condition;
+        if byte != b'(' {
+            self.word = b"";
+        }
         (self.left, self.previous) = (tail, Token::Operator);
         match (byte, tail) {
             (b'|', [b'|', rest @ ..]) => self.left = rest,
@@ -274,6 +311,35 @@ fn directive(tail: &[u8]) -> &'static str {
         b"load" => "load-library",
         _ => "indirect-call",
     }
+}
+
+/// Leaves blanks and joined lines out.
+fn blanks(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\r', rest @ ..]
+    | [b'\\', b'\n', rest @ ..]
+    | [b'\\', b'\r', b'\n', rest @ ..] = text
+    {
+        text = rest;
+    }
+    text
+}
+
+/// What follows the square bracket that ends a short index.
+fn bracketed(index: &[u8]) -> Option<&[u8]> {
+    const LONGEST: usize = 200;
+    let mut open: usize = 0;
+    let mut at = 0;
+    while at < LONGEST {
+        match index.get(at)? {
+            b'[' => open = open.saturating_add(1),
+            b']' if open == 0 => return index.get(at.saturating_add(1)..),
+            b']' => open = open.saturating_sub(1),
+            b'"' | b'/' | b'#' | b'\n' => return None,
+            _ => {}
+        }
+        at = at.saturating_add(1);
+    }
+    None
 }
 
 /// The longest beginning of bytes that are `wanted`.

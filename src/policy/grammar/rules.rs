@@ -54,6 +54,7 @@ pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Res
         deferred: [None; DEFERRED],
         pending: None,
         outside: None,
+        climbed: 0,
         entered: true,
     };
     let walked = walk_all(root, None, args, 0, &mut |event| judge.event(&event));
@@ -66,6 +67,9 @@ pub(super) fn judge(root: &Node, args: &[&[u8]], operator: &Operator<'_>) -> Res
         ControlFlow::Continue(()) => Ok(Judged { command: judge.command }),
     }
 }
+
+/// Options that change the directory which later names are relative to, where they take a value.
+const DIRECTORY: &[&str] = &["-C", "--directory"];
 
 /// Places for refusals that wait for the end of a pass; more than these refuse at once.
 const DEFERRED: usize = 4;
@@ -93,6 +97,8 @@ struct Judge<'g, 'a, 'c> {
     /// The first operand that names a file outside, unless it is data at the end; and the bits of which any
     /// one says that some such operand is none.
     outside: Option<(u64, usize)>,
+    /// How far options such as `-C ..` led above the working directory.
+    climbed: usize,
     /// A subcommand was read in this pass.
     entered: bool,
 }
@@ -127,7 +133,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
     fn enter(&mut self, node: &'g Node, name: Option<&'a [u8]>, at: usize) -> Flow {
         let Some(name) = name else {
             self.end_pass()?;
-            (self.root, self.node, self.seen, self.entered) = (node, node, 0, false);
+            (self.root, self.node, self.seen, self.entered, self.climbed) = (node, node, 0, false, 0);
             return ControlFlow::Continue(());
         };
         self.finish()?;
@@ -196,16 +202,28 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
         self.denied_by_operator(option, at)?;
         self.operator.option(self.element(at), option, value)?;
         match (&option.text, value) {
-            (Some(text), Some(value)) => scan(text, value, Some(option), at),
+            (Some(text), Some(value)) => scan(text, value, Some(option), at)?,
             (None, Some(value)) if !option.data && self.is_outside(value) => {
-                path_refused(subject(Some(option)), at)
+                // A value of its own is the next element.
+                let own = !self.args.get(at).is_some_and(|element| element.ends_with(value));
+                return path_refused(subject(Some(option)), if own { at.saturating_add(1) } else { at });
             }
-            _ => ControlFlow::Continue(()),
+            _ => {}
         }
+        let changes = DIRECTORY.iter().any(|name| option.is_named(name));
+        if let Some(value) = value.filter(|_| changes) {
+            self.climbed = self.climbed.saturating_add(paths::climbed(value));
+        }
+        ControlFlow::Continue(())
     }
 
     fn is_outside(&self, value: &[u8]) -> bool {
-        self.operator.view.is_some_and(|view| view.is_outside(value))
+        self.view().is_some_and(|view| view.is_outside(value))
+    }
+
+    fn view(&self) -> Option<View<'_>> {
+        let view = self.operator.view?;
+        Some(View { depth: view.depth.saturating_sub(self.climbed), ..view })
     }
 
     /// The path rule for an operand. Text that an option may yet turn into a file name waits for the end.
@@ -269,7 +287,7 @@ impl<'g, 'a> Judge<'g, 'a, '_> {
             return self.operator_refusal(denied, at);
         }
         self.operator.unknown(self.element(at))?;
-        match self.operator.view {
+        match self.view() {
             // What one pass does not know another one may take as a value.
             Some(view) if self.node.passes == 0 && view.holds_outside(text) => {
                 path_refused(String::new(), at)

@@ -80,7 +80,7 @@ const BAD: &[Row] = &[
     ("allow = [\"ls\"]\n[sandbox]\nread = [\"/usr/../etc\"]", 4, "sandbox.read[0]", &["holds \"..\""]),
     ("allow = [\"ls\"]\n[sandbox]\nnetwork = [\"udp:53\"]", 4, "sandbox.network[0]", &["not a network grant"]),
     ("allow = [\"ls\"]\n[sandbox]\nnetwork = \"all\"", 4, "sandbox.network", &["takes \"none\""]),
-    ("allow = [\"ls\"]\n[sandbox]\nrequire = [\"landlok>=6\"]", 4, "sandbox.require[0]", &["did you mean landlock>=N", "caps-empty"]),
+    ("allow = [\"ls\"]\n[sandbox]\nrequire = [\"landlok>=6\"]", 4, "sandbox.require[0]", &["did you mean landlock>=N", "caps-empty", "no-network-routes", "policy-protected"]),
     ("allow = [\"ls\"]\n[sandbox]\nuser = \"0:0\"", 4, "sandbox.user", &["as root", "keep"]),
     // Audit (the sinks are checked in their own test) and toolkits.
     ("allow = [\"ls\"]\n[audit]\non_failure = \"ignore\"", 4, "audit.on_failure", &["valid: refuse"]),

@@ -47,11 +47,14 @@ fn the_presets_are_complete() {
         ("diff.submodule", "short"),
         ("status.submoduleSummary", "false"),
         ("safe.bareRepository", "explicit"),
-        ("commit.gpgSign", "false"),
-        ("tag.gpgSign", "false"),
         ("gpg.program", "false"),
+        ("gpg.openpgp.program", "false"),
         ("gpg.x509.program", "false"),
         ("gpg.ssh.program", "false"),
+        ("commit.gpgSign", "false"),
+        ("tag.gpgSign", "false"),
+        ("push.gpgSign", "false"),
+        ("merge.verifySignatures", "false"),
         ("credential.helper", ""),
     ];
     let mut all: BTreeMap<String, String> =
@@ -116,6 +119,13 @@ fn git_works_with_the_presets_and_starts_nothing() {
         assert!(!trace.contains("run_command"), "git {line} starts a program: {trace}");
         assert!(!mark.exists(), "git {line} started what the repository names");
     }
+    // Settings that ask for a signature start no signer.
+    prepare(&["config", "commit.gpgSign", "true"]);
+    let mut command = start(&git);
+    command.args(["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "second", "README.md"]);
+    let output = command.current_dir(&work).env("PATH", &path).envs(&environment).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!mark.exists(), "git commit started the signer that the repository names");
     // A bare repository among the files, with a configuration of its own.
     prepare(&["init", "-q", "--bare", "trap"]);
     for (arguments, works) in [
