@@ -150,7 +150,11 @@ impl Road {
         let stdio = [null(), null(), null()];
         let start = Instant::now();
         let plan = judge(&self.policy, &self.request);
-        let limits = rlimits::of(plan.limits(), &self.launcher.facts().hard_limits);
+        let limits = rlimits::of(
+            plan.limits(),
+            &self.launcher.facts().hard_limits,
+            self.launcher.facts().cgroup.counts_processes(),
+        );
         let running = self.launcher.run(&plan, &self.prepared, limits, stdio).await.expect("start");
         let ended = running.ended().await.expect("end");
         let took = start.elapsed();

@@ -5,27 +5,28 @@
 
 mod hints;
 pub mod host;
+mod outcome;
 mod recording;
 mod records;
 
 pub use hints::Hint;
+pub use outcome::{Call, NotStarted, Outcome, Report};
 pub use recording::Recording;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Audit, AuditError, Context, HostFacts, OpenRun};
+use crate::audit::{Audit, AuditError, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
 use crate::fault;
-use crate::launch::{DeniedCall, EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
+use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Budget, Finished};
-use crate::run::{Captured, Chunk, Exit};
+use crate::run::{Chunk, Exit};
 use crate::sandbox::host::Own;
 use crate::sandbox::own;
 use crate::sandbox::profile::Profile;
@@ -33,83 +34,6 @@ use crate::sandbox::rlimits;
 
 /// Profiles that are remembered; with `allow_any` there are as many as programs.
 const PROFILES: usize = 1024;
-
-/// One command to run on behalf of somebody.
-#[derive(Debug, Default)]
-pub struct Call {
-    /// What is asked for.
-    pub request: Request,
-    /// Absent: the command reads an immediate end of file. Present: written, then closed.
-    pub stdin: Option<Vec<u8>>,
-    /// Who asks, for the records.
-    pub context: Context,
-    /// Output as it comes, beside the capture. A receiver that does not read holds the command up
-    /// (until its timeout), as a full pipe would.
-    pub live: Option<mpsc::Sender<Chunk>>,
-}
-
-/// What became of a call.
-#[derive(Debug)]
-pub enum Outcome {
-    /// Refused by policy before anything was started.
-    Denied(Denial),
-    /// It ran to an end of some kind.
-    Ran(Box<Report>),
-    /// It was allowed but could not be started: not found, not executable, sandbox failure.
-    NotStarted(NotStarted),
-    /// No durable record, hence nothing was run.
-    AuditUnavailable(AuditError),
-    /// It ran, but its end could not be recorded: what it printed is withheld.
-    Unrecorded(AuditError),
-}
-
-/// A run that was started and has ended.
-#[derive(Debug)]
-pub struct Report {
-    /// Id shared by its two records.
-    pub run_id: String,
-    /// How the process ended.
-    pub exit: Exit,
-    /// The deadline passed and the whole tree was killed; also when the status never arrived.
-    pub timed_out: bool,
-    /// The caller went away or asked for the end, and the whole tree was killed.
-    pub cancelled: bool,
-    /// Captured standard output.
-    pub stdout: Captured,
-    /// Captured standard error.
-    pub stderr: Captured,
-    /// Exec to reap.
-    pub duration: Duration,
-    /// Descendants that were still alive at the end and were killed.
-    pub killed: u32,
-    /// Descendants left after that: 0, asserted by the supervisor.
-    pub left: u32,
-    /// System calls that the filter forbade.
-    pub denied: Vec<DeniedCall>,
-    /// What the profile seems to have refused beside that: a guess, by name.
-    pub hints: Vec<Hint>,
-    /// What went wrong with the supervision of the run, when its status never arrived.
-    pub fault: Option<String>,
-    /// Wall-clock limit that was in force.
-    pub timeout: Duration,
-    /// The caller asked for a longer one than the policy allows.
-    pub timeout_clamped: bool,
-}
-
-/// Why an allowed command did not start.
-#[derive(Debug)]
-pub struct NotStarted {
-    /// Id shared by its two records.
-    pub run_id: String,
-    /// The name that was asked for.
-    pub name: String,
-    /// Step that failed: `resolve`, `execve`, or a sandbox step such as `landlock`.
-    pub step: String,
-    /// `errno` of it, 0 when there is none.
-    pub errno: i32,
-    /// One sentence for people.
-    pub message: String,
-}
 
 /// Why an appliance could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -151,24 +75,6 @@ pub struct Appliance {
     touched: Mutex<Vec<Touch>>,
 }
 
-impl Report {
-    /// That the walls stood, which calls they refused, and what else they seem to have refused.
-    #[must_use]
-    pub fn sandbox(&self) -> serde_json::Value {
-        let mut object = serde_json::Map::new();
-        object.insert("active".to_owned(), true.into());
-        if !self.denied.is_empty() {
-            let denial = |call: &DeniedCall| json!({"syscall": call.name(), "count": call.count, "first_args": call.args});
-            object.insert("denials".to_owned(), self.denied.iter().map(denial).collect());
-        }
-        if !self.hints.is_empty() {
-            let hint = |hint: &Hint| json!({"path": hint.path, "right": hint.right, "remedy": hint.remedy});
-            object.insert("hints".to_owned(), self.hints.iter().map(hint).collect());
-        }
-        object.into()
-    }
-}
-
 impl Appliance {
     /// Starts the launcher and opens the audit log. Call it before any thread exists: the launcher
     /// is this executable, started again from here.
@@ -194,7 +100,7 @@ impl Appliance {
         let host = host::require(&config, launcher.facts(), confined)?;
         let mut walls = None;
         if confined {
-            own::confine(&Audit::directories(&config.audit)?)?;
+            own::confine(&Audit::directories(&config.audit)?, launcher.groups_in())?;
             let own = Own::read().map_err(StartError::Walls)?;
             if !own.no_new_privs || own.seccomp != 2 {
                 return Err(StartError::Walls(format!("the kernel says {own:?}")));
@@ -268,6 +174,10 @@ impl Appliance {
                 if self.config().workspace.write { "write" } else { "reach" },
                 self.config().workspace.path.display()
             ));
+        }
+        if let (Some(path), Some(reason)) = (&self.sandbox().cgroup.path, &self.sandbox().cgroup.reason) {
+            let path = path.display();
+            found.push(format!("the cgroups of runs below {path} hold not every limit: {reason}"));
         }
         found
     }
@@ -400,10 +310,10 @@ impl Appliance {
         };
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
-        let hard = &self.launcher.facts().hard_limits;
-        let mut limits = rlimits::of(plan.limits(), hard);
+        let facts = self.launcher.facts();
+        let mut limits = rlimits::of(plan.limits(), &facts.hard_limits, facts.cgroup.counts_processes());
         if prepared.profile.has(Switch::Ipc) {
-            rlimits::allow_queues(&mut limits, hard);
+            rlimits::allow_queues(&mut limits, &facts.hard_limits);
         }
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
@@ -468,6 +378,7 @@ impl Appliance {
             duration: end.duration,
             killed: ended.as_ref().map_or(0, |e| e.killed),
             left: ended.as_ref().map_or(0, |e| e.left),
+            limit: ended.as_ref().and_then(|ended| records::reached(ended, plan.limits())),
             denied: ended.map_or_else(Vec::new, |e| e.denied),
             hints,
             fault,

@@ -34,6 +34,7 @@ pub(super) fn server_start(config: &Config, facts: &Facts, transport: Option<&'s
         transport,
         landlock_abi: Some(facts.landlock_abi),
         seccomp: true,
+        limits_by: Some(facts.cgroup.as_str()),
         stamps: stamps(config),
         host: None,
         host_mounts: !facts.mount_namespace,
@@ -107,6 +108,7 @@ pub(super) fn run_start<'a>(
             caps: launcher.caps,
             uid: launcher.uid,
             gid: launcher.gid,
+            limits_by: Some(launcher.cgroup.as_str()),
         },
         rule_id: plan.rule(),
         rule_kind: if plan.rule() == "allow_patterns" { "allow_pattern" } else { "allow" },
@@ -155,12 +157,14 @@ pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Fin
         }
     };
     let limit = reached(ended, limits);
+    // Others leave it to the command to fail, and its own end stands.
+    let fatal = matches!(limit, Some(MEMORY | CPU_TIME | FILE_SIZE));
     RunEnd {
         ending: match (ended.by, ended.code, ended.signal) {
             (EndedBy::Timeout, ..) => Ending::Timeout,
             (EndedBy::Kill, ..) => Ending::Cancelled,
             (EndedBy::Itself, Some(code), _) => Ending::Exited(code),
-            (EndedBy::Itself, None, Some(_)) if limit.is_some() => Ending::ResourceLimit,
+            (EndedBy::Itself, None, Some(_)) if fatal => Ending::ResourceLimit,
             (EndedBy::Itself, None, Some(signal)) => Ending::Signal(signal),
             (EndedBy::Itself, None, None) => Ending::Lost,
         },
@@ -171,10 +175,13 @@ pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Fin
         max_rss_bytes: Some(ended.max_rss),
         procs_killed: u64::from(ended.killed),
         procs_left: u64::from(ended.left),
-        violation: if ended.signal == Some(libc::SIGSYS) {
-            Some("seccomp_kill")
-        } else {
-            (ended.loader_runs > 0).then_some("loader_exec")
+        memory_peak_bytes: ended.met.memory_peak,
+        violation: match limit {
+            _ if ended.signal == Some(libc::SIGSYS) => Some("seccomp_kill"),
+            _ if ended.loader_runs > 0 => Some("loader_exec"),
+            Some(MEMORY) => Some("mem_limit"),
+            Some(PROCESSES) => Some("pids_limit"),
+            _ => None,
         },
         denied_syscalls: ended.denied.iter().map(|call| format!("{}={}", call.name(), call.count)).collect(),
         executions: ended.executions.iter().map(line_of).collect(),
@@ -190,19 +197,36 @@ fn line_of(start: &Execution) -> Vec<String> {
     std::iter::once(&start.path).chain(start.argv.iter().skip(1)).cloned().collect()
 }
 
-/// The resource limit whose signal ended the command, as far as the signal tells. With equal hard and
-/// soft limits the kernel ends a process at RLIMIT_CPU with SIGKILL (setrlimit(2)).
-fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
+/// Memory of the run (its cgroup).
+const MEMORY: &str = "memory_limit";
+/// Processes of the run (its cgroup).
+const PROCESSES: &str = "process_limit";
+/// `limits.cpu_time`.
+const CPU_TIME: &str = "cpu_time_limit";
+/// `limits.file_size`.
+const FILE_SIZE: &str = "file_size_limit";
+/// The private scratch file system.
+const SCRATCH: &str = "scratch_full";
+
+/// The limit that the run met, where something says so: the signal, the counters of its cgroup, the state
+/// of its scratch file system. What ended it comes first. A call that fails in the command (ENOMEM at
+/// RLIMIT_AS, EAGAIN at RLIMIT_NPROC, EMFILE) is seen by the command alone. With equal hard and soft
+/// limits the kernel ends a process at RLIMIT_CPU with SIGKILL (setrlimit(2)).
+pub(super) fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
     // The kernel samples ticks for the limit and reports exact times: on a busy machine it kills a command
-    // well before the time that it reports (0.79 of it was seen). Nobody else but the command itself sends
-    // this signal.
+    // well before the time that it reports (0.79 of it was seen).
     let used = Duration::from_micros(ended.user_us.saturating_add(ended.system_us)).saturating_mul(2);
-    match ended.signal? {
-        libc::SIGXFSZ => Some("file_size_limit"),
-        libc::SIGXCPU => Some("cpu_time_limit"),
-        libc::SIGKILL if used >= limits.cpu_time => Some("cpu_time_limit"),
-        _ => None,
+    match ended.signal {
+        Some(libc::SIGXFSZ) => return Some(FILE_SIZE),
+        Some(libc::SIGXCPU) => return Some(CPU_TIME),
+        _ if ended.met.memory_kills > 0 => return Some(MEMORY),
+        Some(libc::SIGKILL) if ended.by == EndedBy::Itself && used >= limits.cpu_time => {
+            return Some(CPU_TIME);
+        }
+        _ => {}
     }
+    let met = [(ended.met.forks_refused > 0, PROCESSES), (ended.met.scratch_full, SCRATCH)];
+    met.into_iter().find(|(met, _)| *met).map(|(_, name)| name)
 }
 
 /// A run that was allowed and recorded but never executed. The program's own failings (not found,
@@ -216,5 +240,55 @@ pub(super) fn not_started(queue: Duration, error: &LaunchError) -> RunEnd {
         error_text: Some(error.message.clone()),
         errno: (error.errno != 0).then_some(error.errno),
         ..RunEnd::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::Met;
+
+    fn ended(by: EndedBy, signal: Option<i32>, met: Met) -> Ended {
+        Ended {
+            code: signal.is_none().then_some(1),
+            signal,
+            by,
+            killed: 0,
+            left: 0,
+            wall_us: 1,
+            user_us: 2_000_000,
+            system_us: 0,
+            max_rss: 0,
+            denied: Vec::new(),
+            executions: Vec::new(),
+            loader_runs: 0,
+            touched: Vec::new(),
+            executed: 0,
+            met,
+        }
+    }
+
+    #[test]
+    fn the_limit_that_ended_the_run_comes_before_one_that_was_met() {
+        let mut limits = crate::policy::testing::config(&[]).limits;
+        let (kills, forks) =
+            (Met { memory_kills: 1, ..Met::default() }, Met { forks_refused: 3, ..Met::default() });
+        let both = Met { scratch_full: true, ..kills };
+        let full = Met { scratch_full: true, ..Met::default() };
+        let itself = |signal, met| ended(EndedBy::Itself, signal, met);
+        for (ended, expected) in [
+            (itself(Some(libc::SIGXFSZ), both), Some("file_size_limit")),
+            (itself(Some(libc::SIGKILL), both), Some("memory_limit")),
+            (itself(None, forks), Some("process_limit")),
+            (itself(None, full), Some("scratch_full")),
+            (itself(None, Met::default()), None),
+            (itself(Some(libc::SIGKILL), Met::default()), None),
+        ] {
+            assert_eq!(reached(&ended, &limits), expected, "{ended:?}");
+        }
+        limits.cpu_time = Duration::from_secs(2);
+        let killed = |by| reached(&ended(by, Some(libc::SIGKILL), Met::default()), &limits);
+        assert_eq!(killed(EndedBy::Itself), Some("cpu_time_limit"));
+        assert_eq!(killed(EndedBy::Timeout), None, "it was killed from here");
     }
 }

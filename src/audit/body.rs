@@ -211,5 +211,8 @@ impl Body {
         self.plain("caps", &format!("{:016x}", facts.caps));
         self.integer("uid", facts.uid.into());
         self.integer("gid", facts.gid.into());
+        if let Some(by) = facts.limits_by {
+            self.plain("limits_by", by);
+        }
     }
 }

@@ -75,6 +75,8 @@ pub struct SandboxFacts {
     pub uid: u32,
     /// Group id of the child.
     pub gid: u32,
+    /// What holds the limits of the run: `cgroup`, `cgroup_partial` or `rlimits`.
+    pub limits_by: Option<&'static str>,
 }
 
 /// Ceilings in force for a run; `None` where none is set.
@@ -206,6 +208,8 @@ pub struct RunEnd {
     pub cpu_sys: Option<Duration>,
     /// Peak resident memory.
     pub max_rss_bytes: Option<u64>,
+    /// Peak memory of the run as a whole, where its cgroup counts it.
+    pub memory_peak_bytes: Option<u64>,
     /// Descendants that were still alive at the end and were killed.
     pub procs_killed: u64,
     /// Descendants left after that; the launcher asserts 0.
@@ -242,6 +246,8 @@ pub struct ServerStart {
     pub seccomp: bool,
     /// The mounts are those of the host.
     pub host_mounts: bool,
+    /// What holds the limits of runs: `cgroup`, `cgroup_partial` or `rlimits`.
+    pub limits_by: Option<&'static str>,
     /// Weakening settings.
     pub stamps: Stamps,
     /// What the host was found to be.

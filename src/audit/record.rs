@@ -211,6 +211,7 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
         body.millis("cpu_sys_ms", cpu);
     }
     body.integer_if("max_rss_bytes", facts.max_rss_bytes);
+    body.integer_if("memory_peak_bytes", facts.memory_peak_bytes);
     body.integer("procs_killed", facts.procs_killed);
     body.integer("procs_left", facts.procs_left);
     if !facts.denied_syscalls.is_empty() {
@@ -284,6 +285,9 @@ pub(super) fn server_start(site: &Site, facts: &ServerStart, sinks: &[String], n
     body.list("sinks", sinks);
     body.integer_if("landlock_abi", facts.landlock_abi.map(u64::from));
     body.plain("seccomp", if facts.seccomp { "filter" } else { "off" });
+    if let Some(by) = facts.limits_by {
+        body.plain("limits_by", by);
+    }
     if let Some(host) = &facts.host {
         let mut found = Found::default();
         body.text("kernel", &host.kernel, 128, &mut found);

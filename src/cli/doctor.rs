@@ -119,7 +119,7 @@ fn examine(args: &PolicyArgs) -> Result<Table, String> {
         // Without a loopback interface nobody listens; the attempt is refused before that matters.
         port,
         environment: environment(&appliance),
-        limits: rlimits::of(&appliance.config().limits, &facts.hard_limits),
+        limits: rlimits::of(&appliance.config().limits, &facts.hard_limits, facts.cgroup.counts_processes()),
         server: i32::try_from(std::process::id()).map_err(|e| e.to_string())?,
         write: appliance.config().workspace.write,
         tcp: !appliance.config().sandbox.network.is_empty(),

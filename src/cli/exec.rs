@@ -252,6 +252,9 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2], stopped: i32) -> Result<u
                 let limit = humantime::format_duration(report.timeout);
                 say(&format!("timed out after {limit}; {} descendants killed", report.killed));
             }
+            if let (Some(limit), false) = (report.limit, json) {
+                say(&format!("limit met: {limit}"));
+            }
             if let Some(hint) = report.hints.first().filter(|_| !json) {
                 let more = report.hints.len().saturating_sub(1);
                 let more = if more == 0 { String::new() } else { format!(" (and {more} more, see --json)") };
@@ -313,7 +316,7 @@ fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
                         .insert(name.to_owned(), json!({"bytes": dropped.bytes, "lines": dropped.lines}));
                 }
             }
-            json!({
+            let mut object = json!({
                 "outcome": "ran",
                 "status": status,
                 "run_id": report.run_id,
@@ -327,7 +330,11 @@ fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
                 "stdout": report.stdout.text,
                 "stderr": report.stderr.text,
                 "truncated": truncated,
-            })
+            });
+            if let (Some(limit), Some(object)) = (report.limit, object.as_object_mut()) {
+                object.insert("limit".to_owned(), json!(limit));
+            }
+            object
         }
     }
 }

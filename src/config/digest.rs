@@ -34,6 +34,7 @@ fn canonical(config: &Config) -> Value {
             limits.output_lines, limits.memory, limits.processes, limits.file_size, limits.open_files,
             limits.arguments, limits.argument_bytes, limits.stdin_bytes, limits.jobs,
         ],
+        "cgroup": limits.cgroup.to_string(),
         "read": sorted(config.sandbox.read.iter().map(|path| path.display())),
         "libraries": config.sandbox.libraries,
         "network": sorted(&config.sandbox.network),

@@ -103,8 +103,8 @@ pub const KEYS: &[Key] = &[
     key("limits", "max_timeout", Kind::Duration(1, MONTH), "5m", "largest timeout a caller gets; a larger one is clamped and said so"),
     key("limits", "output_bytes", Kind::Size(KIB, GIB), "1MiB", "kept bytes a stream: first quarter, last three quarters"),
     key("limits", "output_lines", Kind::Count(10, 100_000_000), "20000", "kept lines a stream"),
-    key("limits", "memory", Kind::Size(16 * MIB, 1024 * TIB), "1GiB", "address space of each process (RLIMIT_AS)"),
-    key("limits", "processes", Kind::Count(1, 4_194_304), "128", "processes and threads of the user commands run as (RLIMIT_NPROC)"),
+    key("limits", "memory", Kind::Size(16 * MIB, 1024 * TIB), "1GiB", "address space of each process (RLIMIT_AS); with a cgroup also the memory of the whole run, scratch included (memory.max, no swap)"),
+    key("limits", "processes", Kind::Count(1, 4_194_304), "128", "processes and threads of the user commands run as (RLIMIT_NPROC); with a cgroup those of each run (pids.max)"),
     key("limits", "cpu_time", Kind::Duration(SECOND, MONTH), "60s", "processor time of each process, whole seconds (RLIMIT_CPU)"),
     key("limits", "file_size", Kind::Size(0, 1024 * TIB), "64MiB", "largest file a command may write (RLIMIT_FSIZE)"),
     key("limits", "open_files", Kind::Count(16, 1_048_576), "256", "open descriptors of each process (RLIMIT_NOFILE)"),
@@ -112,6 +112,7 @@ pub const KEYS: &[Key] = &[
     key("limits", "argument_bytes", Kind::Size(KIB, 128 * KIB), "128KiB", "bytes of all arguments, a terminator each included"),
     key("limits", "stdin_bytes", Kind::Size(0, GIB), "512KiB", "bytes of standard input a caller may send"),
     key("limits", "jobs", Kind::Count(1, 4096), "8", "runs at the same time"),
+    key("limits", "cgroup", Kind::Text, "auto", r#"cgroup v2 group a run: "auto" (in the server's own group where it is delegated, else resource limits alone), "require" (or nothing is served), "off", or the absolute path of a group without processes"#),
 
     key("sandbox", "read", Kind::List, r#"["@libraries"]"#, "absolute paths every command may read; @libraries: the loader, its cache and the libraries each program links"),
     key("sandbox", "network", Kind::TextOrList, "none", r#""none", or TCP ports to connect to: ["tcp:443"]"#),

@@ -123,6 +123,32 @@ pub struct Limits {
     pub stdin_bytes: usize,
     /// Runs at the same time.
     pub jobs: usize,
+    /// Whether each run gets a cgroup of its own.
+    pub cgroup: CgroupUse,
+}
+
+/// `limits.cgroup`: which group of the cgroup v2 tree the runs' own groups are made in.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum CgroupUse {
+    /// The server's own, where it is delegated to it; else resource limits alone, and it is said.
+    Auto,
+    /// None.
+    Off,
+    /// As `Auto`, but nothing is served without.
+    Require,
+    /// This one.
+    At(PathBuf),
+}
+
+impl std::fmt::Display for CgroupUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Off => f.write_str("off"),
+            Self::Require => f.write_str("require"),
+            Self::At(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 /// Kernel-side grants shared by all commands.

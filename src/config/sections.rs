@@ -12,7 +12,9 @@ use super::error::nearest;
 use super::load::Loader;
 use super::read::{Reader, Section, Word};
 use super::workspace::Workspace;
-use super::{AuditConfig, Environment, Limits, OnFailure, Requirement, RunUser, SandboxConfig, Sink, Source};
+use super::{
+    AuditConfig, CgroupUse, Environment, Limits, OnFailure, Requirement, RunUser, SandboxConfig, Sink, Source,
+};
 use super::{hooks, keys, values};
 
 /// The token that stands for the loader, its cache and the libraries each program links.
@@ -171,6 +173,7 @@ pub(super) fn limits<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Lim
         argument_bytes,
         stdin_bytes,
         jobs,
+        cgroup: cgroup(loader, &section),
     };
     if timeout > max_timeout {
         let show = |time| humantime::format_duration(time).to_string();
@@ -184,6 +187,23 @@ pub(super) fn limits<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Lim
         loader.reader.problem(at, &section.key_of("cpu_time"), "takes whole seconds, as RLIMIT_CPU does");
     }
     limits
+}
+
+fn cgroup<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> CgroupUse {
+    let Some(word) = Reader::text(section, "cgroup") else { return CgroupUse::Auto };
+    match word.text.as_str() {
+        "auto" => CgroupUse::Auto,
+        "off" => CgroupUse::Off,
+        "require" => CgroupUse::Require,
+        text => match values::absolute(text) {
+            Ok(path) => CgroupUse::At(path),
+            Err(what) => {
+                let what = format!("{what}; or \"auto\", \"off\" or \"require\"");
+                loader.reader.problem(word.at, &word.key, what);
+                CgroupUse::Auto
+            }
+        },
+    }
 }
 
 pub(super) fn sandbox<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> SandboxConfig {

@@ -44,9 +44,10 @@ pub struct Launcher {
 
 #[derive(Debug)]
 struct Inner {
-    control: Mutex<Control>,
-    /// Waiting stubs by the digest of the profile they are confined for.
+    /// Waiting stubs by the digest of the profile they are confined for. Before the launcher, which waits
+    /// for their end.
     warm: Mutex<HashMap<String, Vec<OwnedFd>>>,
+    control: Mutex<Control>,
     facts: Facts,
 }
 
@@ -56,6 +57,8 @@ struct Control {
     process: Child,
     /// Digest of each profile the launcher knows, and the number it has there.
     known: HashMap<String, u32>,
+    /// The cgroup of launcher and runs.
+    group: Option<std::path::PathBuf>,
 }
 
 /// A profile with its digest, made once per allow-list entry.
@@ -90,19 +93,17 @@ impl Launcher {
         let process = step!("launcher", command.spawn())?;
         drop(command); // and with it the launcher's end of the pair
         // From here on it is reaped whatever happens.
-        let control = Control { socket: ours, process, known: HashMap::new() };
+        let mut control = Control { socket: ours, process, known: HashMap::new(), group: None };
         let socket = control.socket.as_fd();
         let gone = || LaunchError::new("launcher", 0, "the launcher process ended while it was set up");
         step!("launcher", wire::send(socket, setup, &[], &[]))?;
         let packet = step!("launcher", wire::recv::<FromLauncher>(socket))?.ok_or_else(gone)?;
         match packet.header {
-            FromLauncher::Ready(facts) => Ok(Self {
-                inner: Arc::new(Inner {
-                    control: Mutex::new(control),
-                    warm: Mutex::new(HashMap::new()),
-                    facts,
-                }),
-            }),
+            FromLauncher::Ready(facts) => {
+                control.group.clone_from(&facts.cgroup.path);
+                let (control, warm) = (Mutex::new(control), Mutex::new(HashMap::new()));
+                Ok(Self { inner: Arc::new(Inner { control, warm, facts: *facts }) })
+            }
             FromLauncher::Failed(failure) => Err(failure.into()),
             FromLauncher::Stub => Err(gone()),
         }
@@ -120,6 +121,12 @@ impl Launcher {
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.inner.facts
+    }
+
+    /// The group that those of the runs were made in, and are removed from.
+    #[must_use]
+    pub(crate) fn groups_in(&self) -> Option<&std::path::Path> {
+        self.inner.facts.cgroup.path.as_deref().and_then(std::path::Path::parent)
     }
 
     /// Starts `plan` with these descriptors as 0, 1 and 2, in a stub of its own.
@@ -200,6 +207,17 @@ impl Launcher {
             drop(blocking(move || inner.fill(&prepared)).await);
         });
         ended
+    }
+}
+
+impl Drop for Launcher {
+    /// Ends it now, whatever task still makes a stub: what it leaves must be gone with us.
+    fn drop(&mut self) {
+        // A thread that panicked with a lock leaves it to the end of the process.
+        if let (Ok(mut control), Ok(mut warm)) = (self.inner.control.lock(), self.inner.warm.lock()) {
+            warm.clear();
+            control.end();
+        }
     }
 }
 
@@ -295,13 +313,20 @@ impl Control {
         let _: nix::Result<()> =
             nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
     }
+
+    /// Ends the launcher and waits for it. Once more does nothing.
+    fn end(&mut self) {
+        self.hang_up();
+        drop(self.process.wait());
+        if let Some(group) = self.group.take() {
+            super::cgroup::remove_groups(&group);
+        }
+    }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // It only needs reaping then.
-        self.hang_up();
-        drop(self.process.wait());
+        self.end();
     }
 }
 

@@ -15,6 +15,8 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{Gid, Uid};
 
 use super::aliases::{self, Alias};
+use super::cgroup;
+use super::leaf::{self, Group};
 use super::step::{step, that, unmet};
 use super::wire::{Facts, Failure, Setup};
 use crate::sandbox::host::{MountFlags, mounts};
@@ -37,10 +39,16 @@ const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
 const SCRATCH_INODES: u64 = 16_384;
 
 /// Runs all steps and reports what is in force.
-pub(super) fn confine(setup: &Setup, landlock_abi: u32) -> Result<Facts, Failure> {
+pub(super) fn confine(setup: &Setup, landlock_abi: u32) -> Result<(Facts, Option<Group>), Failure> {
     let (uid, gid) = setup.user.unwrap_or((Uid::effective().as_raw(), Gid::effective().as_raw()));
+    // Found before the mounts become read-only, entered while it is still allowed.
+    let found = cgroup::find(&setup.cgroup)?;
     let scratch = if setup.isolate { isolate(setup, uid, gid)? } else { fallback_scratch() };
     let mounted = step!("statvfs of the workspace", statvfs(&setup.workspace))?;
+    let group = match found {
+        Ok(found) => found.enter(setup)?,
+        Err(reason) => Err(reason),
+    };
     let mount = |path: &Path| step!("mount flags", MountFlags::at(path));
     let workspace_mount = mount(&setup.workspace)?;
     let scratch_slots = if setup.isolate && scratch.is_some() { setup.scratch_slots } else { 0 };
@@ -57,7 +65,7 @@ pub(super) fn confine(setup: &Setup, landlock_abi: u32) -> Result<Facts, Failure
     step!("no_new_privs", nix::sys::prctl::set_no_new_privs())?;
     let no_new_privs = step!("no_new_privs", nix::sys::prctl::get_no_new_privs())?;
     step!("no_new_privs", that(no_new_privs, 0, "it did not take effect"))?;
-    Ok(Facts {
+    let facts = Facts {
         landlock_abi,
         mount_namespace: setup.isolate,
         no_mount_namespace: None,
@@ -72,7 +80,10 @@ pub(super) fn confine(setup: &Setup, landlock_abi: u32) -> Result<Facts, Failure
         caps,
         no_new_privs,
         hard_limits: step!("getrlimit", crate::sandbox::rlimits::hard())?,
-    })
+        cgroup: leaf::facts(&group),
+    };
+    // The reason is in the facts.
+    Ok((facts, group.into_iter().next()))
 }
 
 /// A mount namespace in which everything is read-only but a writable workspace and scratch, and those

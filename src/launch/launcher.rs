@@ -17,6 +17,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 
 use super::confine::{confine, slot};
+use super::leaf::Group;
 use super::scratch::Scratch;
 use super::step::{step, unmet};
 use super::stub::Stub;
@@ -30,6 +31,8 @@ use crate::sys;
 /// How often and how long a scratch file system is waited for: one second in all.
 const SLOT_TRIES: u32 = 200;
 const SLOT_WAIT: Duration = Duration::from_millis(5);
+/// How often the supervisors are looked at when the server is gone: two seconds in all.
+const FINISH_TRIES: u32 = 400;
 
 /// Serves on descriptor 0 until the server closes its end.
 pub(super) fn serve() {
@@ -50,23 +53,24 @@ pub(super) fn serve() {
     let answer = |message: &FromLauncher| wire::send(control.as_fd(), message, &[], &[]);
     let Ok(Some(packet)) = wire::recv::<Setup>(control.as_fd()) else { return };
     let setup = packet.header;
-    let ready = confine(&setup, landlock_abi).and_then(|facts| {
+    let ready = confine(&setup, landlock_abi).and_then(|(facts, group)| {
         step!("dumpable", nix::sys::prctl::set_dumpable(false))?;
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = step!("workspace", open(&setup.workspace, flags, Mode::empty()))?;
         let mut mark = [0u8; 4];
         let random = |mut file: File| file.read_exact(&mut mark);
         step!("/dev/urandom", File::open("/dev/urandom").and_then(random))?;
-        Ok((facts, root, u32::from_le_bytes(mark)))
+        Ok((facts, group, root, u32::from_le_bytes(mark)))
     });
     match ready {
         Err(e) => drop(answer(&FromLauncher::Failed(e))),
-        Ok((facts, root, mark)) => {
-            if answer(&FromLauncher::Ready(facts.clone())).is_ok() {
+        Ok((facts, group, root, mark)) => {
+            if answer(&FromLauncher::Ready(Box::new(facts.clone()))).is_ok() {
                 Launcher {
                     control,
                     signals,
                     facts,
+                    group,
                     root,
                     throw_away: setup.throw_away,
                     profiles: HashMap::new(),
@@ -117,6 +121,8 @@ struct Launcher {
     control: OwnedFd,
     signals: SignalFd,
     facts: Facts,
+    /// Where the runs' own cgroups are made.
+    group: Option<Group>,
     root: OwnedFd,
     throw_away: bool,
     profiles: HashMap<u32, (Profile, Vec<Insn>)>,
@@ -131,6 +137,8 @@ struct Launcher {
 /// A process of ours.
 struct Child {
     scratch: Option<Scratch>,
+    /// Name of the cgroup of its command.
+    leaf: Option<String>,
     /// It removes this scratch directory, and is no stub.
     cleaner: bool,
 }
@@ -158,9 +166,30 @@ impl Launcher {
                 self.reap();
             }
             if asked && !self.answer() {
-                return; // stubs notice the closed sockets of the server by themselves
+                return self.finish(); // stubs notice the closed sockets of the server by themselves
             }
         }
+    }
+
+    /// With the server gone: waits for the supervisors, so that no cgroup of theirs is left. One that
+    /// does not end loses its leaf's processes, and then its own life.
+    fn finish(mut self) {
+        if self.group.is_none() {
+            return;
+        }
+        for round in 0..FINISH_TRIES {
+            self.reap();
+            if self.children.is_empty() && self.group.as_mut().is_none_or(Group::clear) {
+                return;
+            }
+            if round == FINISH_TRIES / 2 {
+                for pid in self.children.keys() {
+                    let _: nix::Result<()> = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+                }
+            }
+            std::thread::sleep(SLOT_WAIT);
+        }
+        eprintln!("cofferdam launcher: cgroups of runs are left; the next start removes them");
     }
 
     /// Handles one request; false when the server is gone.
@@ -174,7 +203,7 @@ impl Launcher {
             Ok(Some(socket)) => {
                 wire::send(self.control.as_fd(), &FromLauncher::Stub, &[], &[socket.as_raw_fd()]).is_ok()
             }
-            Ok(None) => false, // this is the forked stub, its work done
+            Ok(None) => std::process::exit(0), // this is the forked stub, its work done
             Err(e) => wire::send(self.control.as_fd(), &FromLauncher::Failed(e), &[], &[]).is_ok(),
         }
     }
@@ -190,13 +219,18 @@ impl Launcher {
         let (server, own) = step!("socketpair", sys::socketpair())?;
         let scratch = self.scratch()?;
         let known = self.profiles.get(&id).ok_or_else(|| unmet(0, format!("unknown profile {id}")));
+        let mut leaf = None;
         let forked = step!("profile", known).and_then(|known| {
+            leaf = self.group.as_mut().map(Group::leaf).transpose()?;
             // SAFETY: the launcher has one thread.
             Ok((known, step!("fork", unsafe { sys::fork() })?))
         });
         let ((profile, filter), pid) = match forked {
             Ok(forked) => forked,
             Err(failed) => {
+                if let (Some(group), Some(leaf)) = (&mut self.group, leaf) {
+                    group.end(leaf.name);
+                }
                 // Empty still, and no stub will ever remove it.
                 if let Some(Err(e)) = scratch.as_ref().map(|scratch| scratch.remove(None)) {
                     eprintln!("cofferdam launcher: removing the scratch directory of no run: {e}");
@@ -207,7 +241,8 @@ impl Launcher {
         };
         match pid {
             Some(pid) => {
-                self.children.insert(pid.as_raw(), Child { scratch, cleaner: false });
+                self.children
+                    .insert(pid.as_raw(), Child { scratch, leaf: leaf.map(|l| l.name), cleaner: false });
                 Ok(Some(server))
             }
             None => {
@@ -229,6 +264,7 @@ impl Launcher {
                     root: &self.root,
                     throw_away: self.throw_away,
                     scratch: scratch.as_ref(),
+                    leaf,
                 }
                 .serve();
                 Ok(None)
@@ -250,7 +286,7 @@ impl Launcher {
             if let Some(free) =
                 slots.find(|slot| !taken.contains(&slot.as_path()) && !self.lost.contains(slot))
             {
-                return create(&free);
+                return Ok(create(&free)?.map(Scratch::alone));
             }
             std::thread::sleep(SLOT_WAIT);
             self.reap();
@@ -265,6 +301,9 @@ impl Launcher {
             let Some(child) = self.children.remove(&status.pid) else { continue };
             if status.signal.is_some() && !child.cleaner {
                 self.kill_orphans();
+            }
+            if let (Some(group), Some(leaf)) = (&mut self.group, child.leaf) {
+                group.end(leaf);
             }
             let Some(scratch) = child.scratch.filter(|s| s.path().exists()) else { continue };
             if child.cleaner {
@@ -283,7 +322,8 @@ impl Launcher {
                     std::process::exit(i32::from(removed.is_err()))
                 }
                 Ok(Some(pid)) => {
-                    self.children.insert(pid.as_raw(), Child { scratch: Some(scratch), cleaner: true });
+                    self.children
+                        .insert(pid.as_raw(), Child { scratch: Some(scratch), leaf: None, cleaner: true });
                 }
                 Err(e) => {
                     eprintln!("cofferdam launcher: removing {}: fork: {e}", scratch.path().display());

@@ -11,9 +11,11 @@
 
 mod aliases;
 pub mod attempts;
+mod cgroup;
 mod client;
 mod confine;
 mod launcher;
+mod leaf;
 mod listen;
 mod observe;
 mod overlay;
@@ -25,9 +27,9 @@ mod tree;
 mod wire;
 
 pub use client::{Launcher, Prepared, Running};
-pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, Touch};
+pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, GroupFacts, Met, Touch};
 
-use crate::config::{Config, Switch};
+use crate::config::{CgroupUse, Config, Switch};
 use crate::sandbox::identity;
 
 /// `argv[0]` by which this executable knows that it is the launcher.
@@ -106,6 +108,9 @@ fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
         ipc: config.uses(Switch::Ipc),
         scratch_slots: client::stubs(config.limits.jobs),
         scratch_bytes: SCRATCH_BYTES,
+        cgroup: config.limits.cgroup.clone(),
+        memory: config.limits.memory,
+        processes: config.limits.processes,
     };
     let launcher = Launcher::start(&setup).or_else(|first| {
         if setup.throw_away {
@@ -141,6 +146,10 @@ fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
             launcher.facts().no_mount_namespace.as_deref().unwrap_or("they did not take effect")
         );
         return Err(LaunchError::new("workspace_noexec", 0, &text));
+    }
+    let group = &launcher.facts().cgroup;
+    if let (Some(reason), false) = (&group.reason, config.limits.cgroup == CgroupUse::Off) {
+        tracing::info!("limits of a run as a whole ({}): {reason}", group.as_str());
     }
     for requirement in config.sandbox.require.iter().filter(|one| !requirements::needs_host(**one)) {
         requirements::check(*requirement, launcher.facts(), None)?;

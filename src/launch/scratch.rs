@@ -18,6 +18,8 @@ use nix::unistd::{UnlinkatFlags, mkdir, unlinkat};
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
+    /// The file system around it is this run's alone.
+    alone: bool,
 }
 
 impl Scratch {
@@ -25,7 +27,21 @@ impl Scratch {
     pub(super) fn create(base: &Path) -> io::Result<Self> {
         let path = base.join(format!("run-{}", uuid::Uuid::new_v4().simple()));
         mkdir(&path, Mode::S_IRWXU)?;
-        Ok(Self { path })
+        Ok(Self { path, alone: false })
+    }
+
+    /// On a file system that no other run has.
+    pub(super) fn alone(self) -> Self {
+        Self { alone: true, ..self }
+    }
+
+    /// Whether the run has used up its file system, blocks or inodes. Unknown counts as no, and so does
+    /// one that others fill as well.
+    pub(super) fn is_full(&self) -> bool {
+        self.alone
+            && self.base().map(nix::sys::statvfs::statvfs).is_some_and(|answer| {
+                answer.is_ok_and(|space| space.blocks_available() == 0 || space.files_free() == 0)
+            })
     }
 
     /// The directory it was made in.

@@ -19,17 +19,18 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
+use super::leaf::Leaf;
 use super::listen::Listener;
 use super::observe::{self, Ears};
 use super::scratch::Scratch;
 use super::step::{named, step, that, unmet};
 use super::tree;
-use super::wire::{self, Ended, EndedBy, Failure, FromStub, Packet, RunRequest};
+use super::wire::{self, Ended, EndedBy, Failure, FromStub, Met, Packet, RunRequest};
 use crate::config::Switch;
 use crate::sandbox::filter::Insn;
 use crate::sandbox::landlock;
 use crate::sandbox::profile::Profile;
-use crate::sys::{self, ChildPlan, Limit, WaitStatus};
+use crate::sys::{self, ChildPlan, Door, Limit, WaitStatus};
 
 /// Most processes that are reaped before the deadline is looked at again.
 const REAP: usize = 256;
@@ -56,6 +57,16 @@ pub(super) struct Stub<'a> {
     pub(super) throw_away: bool,
     /// Its scratch directory.
     pub(super) scratch: Option<&'a Scratch>,
+    /// The cgroup of its command.
+    pub(super) leaf: Option<Leaf>,
+}
+
+/// A supervisor that is confined and knows no command yet.
+struct Ready {
+    ruleset: OwnedFd,
+    signals: SignalFd,
+    ears: Ears,
+    door: Option<Door>,
 }
 
 impl Stub<'_> {
@@ -64,14 +75,14 @@ impl Stub<'_> {
         let socket = self.socket.as_fd();
         let say = |message: &FromStub| wire::send(socket, message, &[], &[]);
         let confined = self.confine();
-        let (ruleset, signals, listener) = match confined {
-            Ok(confined) => confined,
+        let ready = match confined {
+            Ok(ready) => ready,
             // Nobody to tell when this fails too: the closed socket tells it.
             Err(failure) => return drop(say(&FromStub::Failed(failure))),
         };
         let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
         if let Ok(Some(packet)) = asked {
-            let end = match self.run(packet, &ruleset, &signals, listener, socket) {
+            let end = match self.run(packet, ready, socket) {
                 Ok(mut ended) => {
                     for part in observe::parts(std::mem::take(&mut ended.touched)) {
                         drop(say(&FromStub::Touched(part))); // a server that is gone needs none
@@ -84,7 +95,7 @@ impl Stub<'_> {
             drop(say(&end));
         } else {
             // Nobody would answer it: with the listener gone a forbidden call fails at once.
-            drop(listener);
+            drop(ready);
             self.clean();
         }
     }
@@ -105,7 +116,7 @@ impl Stub<'_> {
         }
     }
 
-    fn confine(&self) -> Result<(OwnedFd, SignalFd, Ears), Failure> {
+    fn confine(&self) -> Result<Ready, Failure> {
         step!("setsid", nix::unistd::setsid())?;
         step!("child_subreaper", nix::sys::prctl::set_child_subreaper(true))?;
         // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
@@ -130,17 +141,19 @@ impl Stub<'_> {
                 observe::start(recorded, &self.profile.workspace, scratch, loaders, install)?
             }
         };
-        Ok((command, signals, ears))
+        // Last, so that the command's process is behind all of it.
+        let door = self.leaf.as_ref().map(|leaf| Door::make(leaf.procs())).transpose();
+        let door = step!("cgroup", door)?;
+        Ok(Ready { ruleset: command, signals, ears, door })
     }
 
     fn run(
         &self,
         packet: Packet<RunRequest>,
-        ruleset: &OwnedFd,
-        signals: &SignalFd,
-        listener: Ears,
+        ready: Ready,
         socket: BorrowedFd<'_>,
     ) -> Result<Ended, Failure> {
+        let Ready { ruleset, signals, ears, door } = ready;
         let Packet { header: request, blob, fds } = packet;
         let three = fds.try_into().map_err(|_| unmet(0, "three descriptors expected"));
         let stdio: [OwnedFd; 3] = step!("stdio", three)?;
@@ -166,13 +179,15 @@ impl Stub<'_> {
             ruleset: ruleset.as_raw_fd(),
             mark: self.mark.into(),
         };
-        let pid = sys::spawn(&plan)
+        let pid = sys::spawn(&plan, door)
             .map_err(|e| named(e.step.as_str(), &unmet(e.errno, Errno::from_raw(e.errno).desc())))?;
         drop(stdio); // or the server would never read an end of file
         // A server that is gone is noticed by the poll below.
         drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
         let deadline = started + Duration::from_millis(request.timeout_ms);
-        Ok(supervise(pid, started, deadline, signals, listener, socket))
+        let mut ended = supervise(pid, started, deadline, &signals, ears, socket, self.leaf.as_ref());
+        ended.met = Met { scratch_full: self.scratch.is_some_and(Scratch::is_full), ..ended.met };
+        Ok(ended)
     }
 
     /// Opens the judged directory again through the launcher's mounts and compares it.
@@ -214,8 +229,9 @@ fn supervise(
     started: Instant,
     deadline: Instant,
     signals: &SignalFd,
-    mut listener: Ears,
+    mut ears: Ears,
     socket: BorrowedFd<'_>,
+    leaf: Option<&Leaf>,
 ) -> Ended {
     let mut end =
         Tally { pid: pid.as_raw(), ended: None, user: Duration::ZERO, system: Duration::ZERO, max_rss: 0 };
@@ -232,15 +248,15 @@ fn supervise(
         let again = std::mem::take(&mut more);
         let wait = if again { PollTimeout::ZERO } else { wait };
         // Where another thread listens, the socket stands in.
-        let ears = listener.fd().unwrap_or(socket);
-        let mut fds = [socket, signals.as_fd(), ears].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let told_by = ears.fd().unwrap_or(socket);
+        let mut fds = [socket, signals.as_fd(), told_by].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         // EINTR and a full timeout both lead back to the checks above.
         if poll(&mut fds, wait).is_err() {
             continue;
         }
         let [from_server, child, told] = fds.map(|fd| fd.any() == Some(true));
         if told {
-            listener.serve();
+            ears.serve();
         }
         if child || again {
             let _: nix::Result<_> = signals.read_signal();
@@ -253,7 +269,10 @@ fn supervise(
     }
     let wall = started.elapsed();
     let running = u32::from(end.ended.is_none());
-    let heard = listener.heard();
+    let heard = ears.heard();
+    if let Some(leaf) = leaf {
+        leaf.kill();
+    }
     let swept = tree::kill_all(|status| end.count(status));
     let (code, signal) = end.ended.unwrap_or((None, None));
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
@@ -272,6 +291,7 @@ fn supervise(
         executed: heard.started,
         loader_runs: heard.loaded,
         touched: heard.touched,
+        met: leaf.map_or_else(Met::default, Leaf::met),
     }
 }
 

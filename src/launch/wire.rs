@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::config::CgroupUse;
 use crate::sandbox::host::MountFlags;
 use crate::sandbox::profile::Profile;
 use crate::sandbox::syscalls;
@@ -42,6 +43,12 @@ pub(crate) struct Setup {
     pub(crate) scratch_slots: u32,
     /// Bytes of each.
     pub(crate) scratch_bytes: u64,
+    /// Where the runs' cgroups are made.
+    pub(crate) cgroup: CgroupUse,
+    /// Memory of one run, for its cgroup.
+    pub(crate) memory: u64,
+    /// Processes and threads of one run, for its cgroup.
+    pub(crate) processes: u64,
 }
 
 /// What the launcher found and did, stamped into records.
@@ -78,6 +85,37 @@ pub struct Facts {
     pub mounts: Vec<MountFlags>,
     /// Hard resource limits of the launcher: no command can be given more.
     pub hard_limits: Vec<(u32, u64)>,
+    /// Groups of the runs, or why there are none.
+    pub cgroup: GroupFacts,
+}
+
+/// What holds a run as a whole, beside the resource limits of each process.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GroupFacts {
+    /// The group below which each run gets one of its own.
+    pub path: Option<PathBuf>,
+    /// Controllers in force there, out of `memory`, `pids` and `cpu`.
+    pub controllers: Vec<String>,
+    /// Why it is not there, or what it lacks.
+    pub reason: Option<String>,
+}
+
+impl GroupFacts {
+    /// Processes and threads are counted for each run.
+    #[must_use]
+    pub fn counts_processes(&self) -> bool {
+        self.path.is_some() && self.controllers.iter().any(|name| name == "pids")
+    }
+
+    /// The word for it in records.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match (&self.path, &self.reason) {
+            (Some(_), None) => "cgroup",
+            (Some(_), Some(_)) => "cgroup_partial",
+            (None, _) => "rlimits",
+        }
+    }
 }
 
 /// Requests to the launcher after its set-up.
@@ -98,7 +136,7 @@ pub(crate) enum ToLauncher {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromLauncher {
     /// Set up.
-    Ready(Facts),
+    Ready(Box<Facts>),
     /// A stub exists; its socket comes with this message.
     Stub,
     /// It could not be done.
@@ -197,6 +235,8 @@ pub struct Ended {
     /// What a recorded run touched; it comes in packets of its own.
     #[serde(skip)]
     pub touched: Vec<Touch>,
+    /// Limits of the run as a whole that were met.
+    pub met: Met,
 }
 
 /// One thing that a recorded run asked for and that is there.
@@ -214,6 +254,19 @@ pub enum Touch {
     Connect(u16),
     /// There was more than is kept.
     More,
+}
+
+/// What the run's cgroup and scratch directory say at its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
+    /// Processes that the kernel killed because the memory of the run was used up (`memory.events`).
+    pub memory_kills: u64,
+    /// Forks that failed because the run had all of its processes (`pids.events`).
+    pub forks_refused: u64,
+    /// Most memory that the run had at once (`memory.peak`).
+    pub memory_peak: Option<u64>,
+    /// The private scratch file system has no block or no inode left.
+    pub scratch_full: bool,
 }
 
 /// A system call that was forbidden.

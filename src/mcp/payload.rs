@@ -54,6 +54,9 @@ fn ran(report: Report) -> Value {
     if let Some(invalid) = invalid {
         object.insert("invalid-bytes".to_owned(), invalid);
     }
+    if let Some(limit) = report.limit {
+        object.insert("limit".to_owned(), Value::from(limit));
+    }
     object.insert("sandbox".to_owned(), report.sandbox());
     let truncated = per_stream(&report, |captured| {
         captured.dropped.map(|dropped| json!({"bytes": dropped.bytes, "lines": dropped.lines}))
@@ -130,6 +133,7 @@ mod tests {
             left: 0,
             denied: Vec::new(),
             hints: Vec::new(),
+            limit: None,
             fault: None,
             timeout: Duration::from_secs(30),
             timeout_clamped: false,
@@ -188,6 +192,12 @@ mod tests {
             got.ends_with(r#""timeout-clamped":true,"truncated":{"stdout":{"bytes":7176,"lines":175}}}"#),
             "{got}"
         );
+    }
+
+    #[test]
+    fn a_limit_that_was_met_is_named() {
+        let got = ran_text(|report| report.limit = Some("memory_limit"));
+        assert!(got.starts_with(r#"{"exit":0,"limit":"memory_limit","sandbox":"#), "{got}");
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub(crate) fn config(names: &[&str]) -> Config {
             argument_bytes: 1 << 17,
             stdin_bytes: 1 << 20,
             jobs: 8,
+            cgroup: crate::config::CgroupUse::Auto,
         },
         sandbox: SandboxConfig {
             read: vec![PathBuf::from("/usr/share")],

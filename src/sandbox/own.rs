@@ -38,22 +38,23 @@ pub enum OwnError {
 }
 
 /// Confines the calling thread and all that it starts, for good. Files can be written beneath `writable`
-/// only; what may be read stays as it is.
+/// only, and directories removed beneath `removable` (the cgroups of its launcher); what may be read stays
+/// as it is.
 ///
 /// # Errors
 /// The step that failed: nothing may be served then.
-pub(crate) fn confine(writable: &[PathBuf]) -> Result<(), OwnError> {
+pub(crate) fn confine(writable: &[PathBuf], removable: Option<&Path>) -> Result<(), OwnError> {
     let step = |step| move |source: std::io::Error| OwnError::Step { step, source };
     nix::sys::prctl::set_dumpable(false).map_err(|e| step("dumpable")(e.into()))?;
     setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(|e| step("core limit")(e.into()))?;
     nix::sys::prctl::set_no_new_privs().map_err(|e| step("no_new_privs")(e.into()))?;
-    sys::landlock_restrict_self(&ruleset(writable)?).map_err(step("landlock"))?;
+    sys::landlock_restrict_self(&ruleset(writable, removable)?).map_err(step("landlock"))?;
     let filter = filter::compile_denying(&syscalls::server_denied())?;
     sys::seccomp_filter(&filter).map_err(step("seccomp"))
 }
 
 /// No program, no port, no abstract socket of others, no write but beneath `writable` and to `/dev/null`.
-fn ruleset(writable: &[PathBuf]) -> Result<OwnedFd, RulesetError> {
+fn ruleset(writable: &[PathBuf], removable: Option<&Path>) -> Result<OwnedFd, RulesetError> {
     let write = AccessFs::from_write(ABI::V6);
     let kernel = |source| RulesetError::Kernel { profile: "server".to_owned(), source };
     let mut created = hard()
@@ -62,9 +63,11 @@ fn ruleset(writable: &[PathBuf]) -> Result<OwnedFd, RulesetError> {
         .and_then(|r| r.scope(Scope::AbstractUnixSocket))
         .and_then(landlock::Ruleset::create)
         .map_err(kernel)?;
-    for path in writable.iter().map(PathBuf::as_path).chain([Path::new("/dev/null")]) {
+    let writable = writable.iter().map(PathBuf::as_path).chain([Path::new("/dev/null")]);
+    let rights = |path: &Path| if path.is_dir() { write } else { write & AccessFs::from_file(ABI::V6) };
+    let removable = removable.map(|path| (path, AccessFs::RemoveDir.into()));
+    for (path, rights) in writable.map(|path| (path, rights(path))).chain(removable) {
         let open = |e| RulesetError::Open { path: path.to_owned(), source: std::io::Error::other(e) };
-        let rights = if path.is_dir() { write } else { write & AccessFs::from_file(ABI::V6) };
         let fd = PathFd::new(path).map_err(open)?;
         created = created.add_rule(PathBeneath::new(fd, rights)).map_err(kernel)?;
     }
@@ -79,7 +82,7 @@ mod tests {
     fn behind<T: Send + 'static>(writable: &Path, work: impl FnOnce() -> T + Send + 'static) -> T {
         let writable = vec![writable.to_owned()];
         let confined = move || {
-            confine(&writable).unwrap();
+            confine(&writable, None).unwrap();
             work()
         };
         std::thread::spawn(confined).join().unwrap()

@@ -42,8 +42,13 @@ pub fn allow_queues(limits: &mut [Limit], hard: &[Limit]) {
 }
 
 /// The limits of one run, none above `hard`: without CAP_SYS_RESOURCE that would be an error.
+///
+/// RLIMIT_NPROC counts all processes of the user. Where the run's cgroup counts its own (`counted`), it is
+/// only the ceiling of all runs together, or one run could take from another.
 #[must_use]
-pub fn of(limits: &Limits, hard: &[Limit]) -> Vec<Limit> {
+pub fn of(limits: &Limits, hard: &[Limit], counted: bool) -> Vec<Limit> {
+    // Supervisors count as well: two a run, and those that wait.
+    let all = limits.processes.saturating_add(2).saturating_mul(limits.jobs as u64).saturating_add(64);
     let wanted = |resource| match resource {
         // No core dumps, locked memory, message queues, real-time or raised priority.
         Resource::RLIMIT_CORE
@@ -55,7 +60,13 @@ pub fn of(limits: &Limits, hard: &[Limit]) -> Vec<Limit> {
         Resource::RLIMIT_AS => limits.memory,
         Resource::RLIMIT_FSIZE => limits.file_size,
         Resource::RLIMIT_NOFILE => limits.open_files,
-        Resource::RLIMIT_NPROC => limits.processes,
+        Resource::RLIMIT_NPROC => {
+            if counted {
+                all
+            } else {
+                limits.processes
+            }
+        }
         // Queued signals and POSIX timers.
         _ => 256,
     };

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use nix::unistd::Pid;
 
+use super::door::Door;
+
 /// One resource limit; hard and soft become `value`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
@@ -96,7 +98,7 @@ pub(crate) struct ChildError {
 }
 
 /// What parent and child share. The child only reads, and stores where it stopped.
-struct Shared<'a> {
+pub(super) struct Shared<'a> {
     program: &'a CStr,
     /// Null-terminated arrays of pointers into the plan's strings.
     argv: &'a [*const c_char],
@@ -155,13 +157,14 @@ fn ordered() -> Option<Step> {
 }
 
 /// Bytes of the child's stack. The child calls leaf functions of the C library only.
-const STACK: usize = 64 * 1024;
+pub(super) const STACK: usize = 64 * 1024;
 
-/// Starts the program of `plan` and returns once it has been executed, or says where it stopped.
+/// Starts the program of `plan` and returns once it has been executed, or says where it stopped. With a
+/// `door` its child goes; else one is made.
 ///
 /// # Errors
 /// The step that failed and its errno; no process is left then.
-pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
+pub(crate) fn spawn(plan: &ChildPlan<'_>, door: Option<Door>) -> Result<Pid, ChildError> {
     if plan.stdio.iter().any(|fd| *fd < 3) {
         return Err(ChildError { step: Step::Stdio, errno: libc::EBADF });
     }
@@ -189,18 +192,10 @@ pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
     if shared.fails(Step::Clone) {
         return Err(ChildError { step: Step::Clone, errno: nix::errno::Errno::last_raw() });
     }
-    let mut stack = vec![0u128; STACK / 16];
-    let top = stack.as_mut_ptr_range().end.cast::<c_void>();
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let arg = (&raw const shared).cast_mut().cast::<c_void>();
-    // SAFETY: `top` is one past the end of a live allocation, 16-byte aligned as the ABI wants, and the
-    // stack grows down into it. CLONE_VFORK keeps this frame, `shared` and `stack` alive and this thread
-    // suspended until the child has executed or ended; no other thread of the caller (a
-    // recorded run has one that listens) knows of them, so nobody else looks.
-    let pid = unsafe { libc::clone(child_main, top, flags, arg) };
-    if pid < 0 {
-        return Err(ChildError { step: Step::Clone, errno: nix::errno::Errno::last_raw() });
-    }
+    let pid = match door {
+        Some(door) => door.open(&shared).as_raw(),
+        None => fork(&shared)?,
+    };
     let failed = shared.failed.load(Ordering::SeqCst).checked_sub(1);
     match failed.and_then(|index| STEPS.get(index)) {
         None => Ok(Pid::from_raw(pid)),
@@ -212,12 +207,39 @@ pub(crate) fn spawn(plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
     }
 }
 
+/// Makes the child and waits until it has executed or ended.
+fn fork(shared: &Shared<'_>) -> Result<libc::pid_t, ChildError> {
+    let mut stack = vec![0u128; STACK / 16];
+    let top = stack.as_mut_ptr_range().end.cast::<c_void>();
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let arg = std::ptr::from_ref(shared).cast_mut().cast::<c_void>();
+    // SAFETY: `top` is one past the end of a live allocation, 16-byte aligned as the ABI wants, and the
+    // stack grows down into it. CLONE_VFORK keeps this frame, `shared` and `stack` alive and this thread
+    // suspended until the child has executed or ended; no other thread of the caller (a
+    // recorded run has one that listens) knows of them, so nobody else looks.
+    let pid = unsafe { libc::clone(child_main, top, flags, arg) };
+    if pid < 0 {
+        return Err(ChildError { step: Step::Clone, errno: nix::errno::Errno::last_raw() });
+    }
+    Ok(pid)
+}
+
 extern "C" fn child_main(arg: *mut c_void) -> c_int {
     // SAFETY: `arg` is the `Shared` of `spawn`, alive and not touched by anyone else while the parent is
     // suspended; what it borrows outlives the suspension.
     let shared = unsafe { &*arg.cast::<Shared<'_>>() };
-    // SAFETY: the pointer arrays of `shared` end with a null and point to live strings.
+    go(shared)
+}
+
+/// The child's way from here on.
+pub(super) fn go(shared: &Shared<'_>) -> ! {
+    // SAFETY: `spawn` makes the only `Shared`, and ends its pointer arrays with a null.
     let step = unsafe { steps(shared) };
+    stop(shared, step)
+}
+
+/// Ends the child, errno set by `step`.
+pub(super) fn stop(shared: &Shared<'_>, step: Step) -> ! {
     shared.errno.store(nix::errno::Errno::last_raw(), Ordering::SeqCst);
     let index = STEPS.iter().position(|known| *known == step).map_or(STEPS.len(), |index| index + 1);
     shared.failed.store(index, Ordering::SeqCst);

@@ -167,6 +167,16 @@ pub(crate) fn mount_attrs(path: &CStr, set: u64) -> io::Result<()> {
     .map(drop)
 }
 
+/// Whether the extended attribute `name` of `path` is `1` (getxattr(2)).
+pub(crate) fn has_mark(path: &std::path::Path, name: &CStr) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
+    let mut value = [0u8; 1];
+    // SAFETY: both strings are NUL-terminated; the kernel writes at most the one byte it is told of.
+    let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), 1) };
+    length == 1 && value == *b"1"
+}
+
 /// One reaped child.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitStatus {

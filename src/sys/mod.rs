@@ -9,16 +9,18 @@
 
 pub(crate) mod attempt;
 mod child;
+mod door;
 mod fdpass;
 mod kernel;
 mod offers;
 mod seccomp;
 
 pub(crate) use child::{ChildPlan, Limit, spawn};
+pub(crate) use door::Door;
 pub(crate) use fdpass::{recv, send, socketpair, watch};
 pub(crate) use kernel::{
-    WaitStatus, attach_tree, clone_tree, close_from, fork, landlock_abi, landlock_restrict_self, mount_attrs,
-    reset_signals, restrict_memory_execution, survive_file_size_limit, wait_any,
+    WaitStatus, attach_tree, clone_tree, close_from, fork, has_mark, landlock_abi, landlock_restrict_self,
+    mount_attrs, reset_signals, restrict_memory_execution, survive_file_size_limit, wait_any,
 };
 pub(crate) use offers::{
     close_range, filters, memory_rules, mount_setattr, move_mount, notifications, open_tree, openat2,

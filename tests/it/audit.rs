@@ -51,6 +51,7 @@ fn sandbox() -> SandboxFacts {
         caps: 0,
         uid: 1000,
         gid: 1000,
+        limits_by: Some("rlimits"),
     }
 }
 
@@ -205,6 +206,7 @@ fn each_kind_of_record_is_valid_and_has_its_end() {
         audit
             .server_start(&ServerStart {
                 host_mounts: false,
+                limits_by: Some("rlimits"),
                 transport: Some("stdio"),
                 landlock_abi: Some(6),
                 seccomp: true,

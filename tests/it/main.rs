@@ -30,6 +30,7 @@ mod house;
 mod kernel;
 mod learn;
 mod lifetime;
+mod limits;
 mod mcp_protocol;
 mod mcp_stand_in;
 mod mcp_stdio;

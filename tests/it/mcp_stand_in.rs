@@ -96,6 +96,7 @@ fn report(stdout: &str) -> Report {
         left: 0,
         denied: Vec::new(),
         hints: Vec::new(),
+        limit: None,
         fault: None,
         timeout: Duration::from_secs(30),
         timeout_clamped: false,

@@ -271,6 +271,76 @@ static int clutter(void) {
     return 0;
 }
 
+/* ---- bombs ------------------------------------------------------------------------------- */
+
+/* Done with one resource. With "hold" it stays as it is, and a second process says so by being there. */
+static int used_up(const char *what, long count, const char *then) {
+    printf("%s %ld errno=%d\n", what, count, errno);
+    fflush(stdout);
+    if (is(then, "hold")) { fork(); for (;;) pause(); }
+    return 0;
+}
+
+static int bomb(const char *what, const char *then) {
+    long count = 0;
+    /* At the limit it goes on trying, but leaves the processors to whoever else tests here. */
+    if (is(what, "fork")) for (;;) if (fork() < 0) usleep(50000);
+    if (is(what, "memory") || is(what, "shared")) {
+        int flags = MAP_ANONYMOUS | (is(what, "shared") ? MAP_SHARED : MAP_PRIVATE);
+        for (;; count++) {
+            char *block = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, flags, -1, 0);
+            if (block == MAP_FAILED) return used_up(what, count, then);
+            memset(block, 1, 1 << 20);
+        }
+    }
+    if (is(what, "many")) {
+        /* Each within its own limit, all together far beyond 256 MiB. */
+        for (int i = 0; i < 8; i++)
+            if (fork() == 0) {
+                char *block = malloc(48 << 20);
+                if (block) memset(block, 1, 48 << 20);
+                for (;;) pause();
+            }
+        while (wait(NULL) > 0) {}
+        return 0;
+    }
+    if (is(what, "scratch")) {
+        static char block[1 << 16];
+        char name[32];
+        if (chdir(getenv("TMPDIR"))) { say("chdir", -1); return 1; }
+        for (long files = 0;; files++) {
+            snprintf(name, sizeof name, "%ld", files);
+            int fd = open(name, O_WRONLY | O_CREAT, 0600);
+            if (fd < 0) return used_up(what, count, then);
+            for (int i = 0; i < 16; i++) {
+                ssize_t n = write(fd, block, sizeof block);
+                if (n < 0) return used_up(what, count, then);
+                count += n;
+            }
+            close(fd);
+        }
+    }
+    if (is(what, "flood")) {
+        static char block[1 << 16];
+        int stream = fork() == 0 ? 2 : 1;
+        memset(block, 'x', sizeof block);
+        while (write(stream, block, sizeof block) > 0) {}
+        return 3;
+    }
+    if (is(what, "files")) {
+        while (open("/dev/null", O_RDONLY) >= 0) count++;
+        return used_up(what, count, then);
+    }
+    if (is(what, "timers")) {
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+        timer_t timer;
+        while (timer_create(CLOCK_MONOTONIC, &event, &timer) == 0) count++;
+        return used_up(what, count, then);
+    }
+    fprintf(stderr, "probe: what bomb is %s?\n", what);
+    return 2;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "";
     long number = strtol(arg, NULL, 10);
@@ -340,6 +410,7 @@ int main(int argc, char **argv) {
         printf("forks unbounded\n");
         return 0;
     }
+    if (is(what, "bomb")) return bomb(arg, argc > 3 ? argv[3] : "");
     if (is(what, "spin")) for (volatile long i = 0;; i++) {}
     if (is(what, "raise-limits")) {
         struct rlimit value;

@@ -337,6 +337,8 @@ pub(crate) struct Served {
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
     last: u64,
+    /// Answers to calls that nobody has asked for yet.
+    early: Vec<Value>,
 }
 
 impl Served {
@@ -349,7 +351,7 @@ impl Served {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut served = Self { child, to, from, last: 0 };
+        let mut served = Self { child, to, from, last: 0, early: Vec::new() };
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "it", "version": "1"}});
         let id = served.send("initialize", hello);
@@ -383,11 +385,15 @@ impl Served {
     }
 
     fn answer(&mut self, id: u64) -> Value {
+        if let Some(place) = self.early.iter().position(|message| message["id"] == id) {
+            return self.early.remove(place);
+        }
         loop {
             let message = self.message();
             if message["id"] == id {
                 return message;
             }
+            self.early.push(message);
         }
     }
 

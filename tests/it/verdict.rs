@@ -142,6 +142,7 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
             argument_bytes: 1 << 17,
             stdin_bytes: 1 << 20,
             jobs: 8,
+            cgroup: cofferdam::config::CgroupUse::Auto,
         },
         sandbox: SandboxConfig {
             read: Vec::new(),

@@ -71,6 +71,7 @@ impl Table {
             ),
             ("scratch", scratch.clone().unwrap_or_else(|| "none".to_owned())),
         ];
+        head.push(("limits", limits(facts)));
         head.extend(policy.missing.iter().map(|missing| ("missing", missing.clone())));
         let total = lines.len();
         let good = lines.iter().filter(|line| line.mark().as_expected()).count();
@@ -85,6 +86,10 @@ impl Table {
             "landlock_abi": facts.landlock_abi,
             "mount_namespace": facts.mount_namespace,
             "scratch": scratch,
+            "limits_by": facts.cgroup.as_str(),
+            "cgroup": facts.cgroup.path.as_ref().map(|path| path.display().to_string()),
+            "cgroup_controllers": facts.cgroup.controllers,
+            "cgroup_reason": facts.cgroup.reason,
             "missing": policy.missing,
             "facts": survey.facts_json(),
             "requirements": survey.requirements_json(),
@@ -134,6 +139,16 @@ impl Table {
         let (total, good) = (self.lines.len(), self.lines.iter().filter(|l| l.mark().as_expected()).count());
         let _ = writeln!(out, "{total} attempts: {good} as expected, {} not", total - good);
         out
+    }
+}
+
+/// What holds the limits of a run as a whole, and what of it is missing.
+fn limits(facts: &Facts) -> String {
+    let group = &facts.cgroup;
+    let reason = group.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    match &group.path {
+        Some(path) => format!("cgroup {} [{}]{reason}", path.display(), group.controllers.join(", ")),
+        None => format!("of each process only{reason}"),
     }
 }
 

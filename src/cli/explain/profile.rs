@@ -65,6 +65,7 @@ fn limits(limits: &Limits) -> Value {
         "arguments": limits.arguments,
         "argument_bytes": limits.argument_bytes,
         "stdin_bytes": limits.stdin_bytes,
+        "cgroup": limits.cgroup.to_string(),
     })
 }
 
