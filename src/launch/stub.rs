@@ -137,9 +137,7 @@ impl Stub<'_> {
         let install = || step!("seccomp", sys::seccomp_install(self.filter));
         let ears = match &self.profile.recorded {
             None => Ears::Own(Box::new(Listener::new(install()?, loaders))),
-            Some(recorded) => {
-                observe::start(recorded, &self.profile.workspace, scratch, loaders, install)?
-            }
+            Some(recorded) => observe::start(recorded, &self.profile.workspace, scratch, loaders, install)?,
         };
         // Last, so that the command's process is behind all of it.
         let door = self.leaf.as_ref().map(|leaf| Door::make(leaf.procs())).transpose();

@@ -217,7 +217,10 @@ fn no_step_of_a_recorded_run_that_fails_leads_to_an_exec() {
     }
     faulty.lift();
     let ran = learn();
-    assert!(ran.stderr.contains("mkdir ok"), "what it printed is shown, so nothing of it says that it ran: {ran:?}");
+    assert!(
+        ran.stderr.contains("mkdir ok"),
+        "what it printed is shown, so nothing of it says that it ran: {ran:?}"
+    );
 }
 
 /// More descriptors than a server and its launcher hold, and fewer than [`TIMES`] leaks of one would take.
