@@ -52,12 +52,12 @@ pub(super) struct Found {
 /// Looks for a group, changes nothing. `Ok(Err)`: there is none, and the policy does without.
 pub(super) fn find(wanted: &CgroupUse) -> Result<Result<Found, String>, Failure> {
     let found = match wanted {
-        CgroupUse::Off => return Ok(Err("switched off by limits.cgroup".to_owned())),
-        CgroupUse::Auto => return Ok(own_group()),
-        CgroupUse::Require => own_group(),
-        CgroupUse::At(path) => open(path, false),
+        CgroupUse::Off => Ok(Err("switched off by limits.cgroup".to_owned())),
+        CgroupUse::Auto => Ok(own_group()),
+        CgroupUse::Require => own_group().map(Ok),
+        CgroupUse::At(path) => open(path, false).map(Ok),
     };
-    step!("cgroup", found.map(Ok).map_err(|text| refused(&text, wanted)))
+    step!("cgroup", found.map_err(|text| refused(&text, wanted)))
 }
 
 /// Why what the policy asks for is not to be had.
@@ -157,13 +157,11 @@ impl Found {
     /// policy does without.
     pub(super) fn enter(self, setup: &Setup) -> Result<Result<Group, String>, Failure> {
         let lax = setup.cgroup == CgroupUse::Auto;
-        match self.make(setup) {
-            Ok(group) => Ok(Ok(group)),
-            Err(reason) if lax => Ok(Err(reason)),
-            Err(reason) => {
-                step!("cgroup", Err(refused(&reason, &setup.cgroup)))
-            }
-        }
+        let made = match self.make(setup) {
+            Err(reason) if !lax => Err(refused(&reason, &setup.cgroup)),
+            other => Ok(other),
+        };
+        step!("cgroup", made)
     }
 
     fn make(self, setup: &Setup) -> Result<Group, String> {

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2, readlinkat};
 use nix::sys::stat::{FileStat, Mode, fstat};
@@ -38,7 +39,7 @@ const BYTES: usize = 256;
 
 /// The listener of one run, with what it heard.
 pub(super) struct Listener {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     denied: Vec<DeniedCall>,
     starts: Vec<Execution>,
     /// How many of them were compared with what the kernel says: each is once, for later its process is gone
@@ -68,7 +69,7 @@ impl Listener {
     /// `loaders`: files that only the kernel starts, to load a program with.
     pub(super) fn new(fd: OwnedFd, loaders: Vec<(u64, u64)>) -> Self {
         Self {
-            fd,
+            fd: Arc::new(fd),
             denied: Vec::new(),
             starts: Vec::new(),
             compared: 0,
@@ -87,6 +88,11 @@ impl Listener {
     /// To poll for.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// The same, for who polls beside this.
+    pub(super) fn shared_fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
     }
 
     /// Answers calls that wait, but no more than a batch. Only after poll(2) said that there is one.

@@ -12,17 +12,17 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::AccessFlags;
 
 use super::listen::{Heard, Listener};
-use super::step::{step, unmet};
+use super::step::step;
 use super::wire::{Failure, Touch};
 use crate::sandbox::profile::Recorded;
 use crate::sys::Told;
@@ -78,13 +78,18 @@ pub(super) fn start(
     loaders: Vec<(u64, u64)>,
     install: impl FnOnce() -> Result<OwnedFd, Failure>,
 ) -> Result<Ears, Failure> {
-    let (give, take) = mpsc::channel::<(OwnedFd, Arc<Mutex<Listener>>)>();
+    let slot = Arc::new(OnceLock::<Arc<Mutex<Listener>>>::new());
+    let taken = Arc::clone(&slot);
     let listen = move || {
-        if let Ok((fd, shared)) = take.recv() {
-            listen(&fd, &shared);
-        }
+        let shared = loop {
+            match taken.get() {
+                Some(shared) => break shared,
+                None => std::thread::park(), // a supervisor without a filter ends, and this with it
+            }
+        };
+        listen(shared);
     };
-    step!("recorder", std::thread::Builder::new().spawn(listen))?;
+    let thread = step!("recorder", std::thread::Builder::new().spawn(listen))?;
     let recorder = Recorder {
         recorded: recorded.clone(),
         workspace: workspace.to_owned(),
@@ -94,16 +99,17 @@ pub(super) fn start(
         written: 0,
     };
     let fd = install()?;
-    let polled = step!("recorder", fd.try_clone())?;
+    // From here on nothing may fail, for nobody answers yet: not even the file of ordered faults can be read.
     let shared = Arc::new(Mutex::new(Listener::recording(fd, loaders, recorder)));
-    let given = give.send((polled, Arc::clone(&shared)));
-    step!("recorder", given.map_err(|e| unmet(0, e)))?;
+    slot.get_or_init(|| Arc::clone(&shared));
+    thread.thread().unpark();
     Ok(Ears::Thread(shared))
 }
 
-fn listen(fd: &OwnedFd, shared: &Mutex<Listener>) {
+fn listen(shared: &Mutex<Listener>) {
+    let told = shared.lock().unwrap_or_else(PoisonError::into_inner).shared_fd();
     loop {
-        let mut fds = [PollFd::new(std::os::fd::AsFd::as_fd(fd), PollFlags::POLLIN)];
+        let mut fds = [PollFd::new(told.as_fd(), PollFlags::POLLIN)];
         if poll(&mut fds, PollTimeout::NONE).is_err() {
             continue; // EINTR
         }

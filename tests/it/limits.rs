@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::groups::Made;
 use crate::support::{Lab, Rules, Served, descendants, eventually, parent, status_of};
 
 /// Memory that the server may have gained over a bomb: far above noise, far below what a bomb takes.
@@ -183,36 +184,11 @@ fn a_policy_that_requires_a_cgroup_is_served_with_one_or_not_at_all() {
     assert_eq!(off.end()["limits_by"], "rlimits");
 }
 
-/// A group of cgroup v2 that this test may make, removed with it.
-struct Made(std::path::PathBuf);
-
-impl Made {
-    fn new(name: &str) -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
-        let path = std::path::Path::new(line.split(' ').nth(4)?);
-        let path = path.join(format!("{name}-{}", std::process::id()));
-        fs::create_dir(&path).is_ok().then_some(Self(path))
-    }
-
-    fn groups(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap().map(Result::unwrap);
-        entries.filter(|e| e.file_type().unwrap().is_dir()).map(|e| e.path().display().to_string()).collect()
-    }
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        let removed = fs::remove_dir(&self.0);
-        assert!(std::thread::panicking() || removed.is_ok(), "{removed:?}");
-    }
-}
-
 /// Where groups can be made, real ones; elsewhere the policy is refused, which is the other promise.
 #[test]
 fn each_run_has_the_group_that_the_policy_asks_for_and_none_is_left() {
     let group = Made::new("cofferdam-it");
-    let path = group.as_ref().map_or("/sys/fs/cgroup/not-there".into(), |group| group.0.clone());
+    let path = group.as_ref().map_or("/sys/fs/cgroup/not-there".into(), |group| group.path().to_owned());
     let limits = format!("{LIMITS}\ncgroup = {path:?}");
     let lab = Lab::new(&Rules { limits: limits.leak(), ..Rules::default() });
     let Some(group) = group else {

@@ -24,6 +24,7 @@ mod fault_sites;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod grammar;
+mod groups;
 mod hidden;
 mod hostile_repository;
 mod house;
