@@ -30,7 +30,7 @@ use crate::config::Switch;
 use crate::sandbox::filter::Insn;
 use crate::sandbox::landlock;
 use crate::sandbox::profile::Profile;
-use crate::sys::{self, ChildPlan, Door, Limit, WaitStatus};
+use crate::sys::{self, ChildError, ChildPlan, Door, Limit, WaitStatus};
 
 /// Most processes that are reaped before the deadline is looked at again.
 const REAP: usize = 256;
@@ -63,10 +63,9 @@ pub(super) struct Stub<'a> {
 
 /// A supervisor that is confined and knows no command yet.
 struct Ready {
-    ruleset: OwnedFd,
     signals: SignalFd,
     ears: Ears,
-    door: Option<Door>,
+    door: Door,
 }
 
 impl Stub<'_> {
@@ -140,9 +139,8 @@ impl Stub<'_> {
             Some(recorded) => observe::start(recorded, &self.profile.workspace, scratch, loaders, install)?,
         };
         // Last, so that the command's process is behind all of it.
-        let door = self.leaf.as_ref().map(|leaf| Door::make(leaf.procs())).transpose();
-        let door = step!("cgroup", door)?;
-        Ok(Ready { ruleset: command, signals, ears, door })
+        let door = Door::make(command.as_fd(), self.leaf.as_ref().map(Leaf::procs)).map_err(of_child)?;
+        Ok(Ready { signals, ears, door })
     }
 
     fn run(
@@ -151,7 +149,7 @@ impl Stub<'_> {
         ready: Ready,
         socket: BorrowedFd<'_>,
     ) -> Result<Ended, Failure> {
-        let Ready { ruleset, signals, ears, door } = ready;
+        let Ready { signals, ears, door } = ready;
         let Packet { header: request, blob, fds } = packet;
         let three = fds.try_into().map_err(|_| unmet(0, "three descriptors expected"));
         let stdio: [OwnedFd; 3] = step!("stdio", three)?;
@@ -174,11 +172,9 @@ impl Stub<'_> {
             stdio: [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()],
             cwd: cwd.as_raw_fd(),
             limits: &limits,
-            ruleset: ruleset.as_raw_fd(),
             mark: self.mark.into(),
         };
-        let pid = sys::spawn(&plan, door)
-            .map_err(|e| named(e.step.as_str(), &unmet(e.errno, Errno::from_raw(e.errno).desc())))?;
+        let pid = door.open(&plan).map_err(of_child)?;
         drop(stdio); // or the server would never read an end of file
         // A server that is gone is noticed by the poll below.
         drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
@@ -212,6 +208,11 @@ impl Stub<'_> {
             }
         }
     }
+}
+
+/// The failure of a step of the child.
+fn of_child(error: ChildError) -> Failure {
+    named(error.step.as_str(), &unmet(error.errno, Errno::from_raw(error.errno).desc()))
 }
 
 /// The program file must still be the one that was resolved when the policy loaded.

@@ -1,18 +1,16 @@
-//! The code between clone and exec: a child that shares its parent's memory until it executes.
+//! The code between clone and exec: a child that shares its supervisor's memory until it executes.
 //!
-//! `clone(CLONE_VM | CLONE_VFORK)` copies no page tables and suspends the parent until the child
-//! has executed or ended, so an error comes back through the shared memory as (step, errno).
-//! The child makes raw calls only: no allocation, no lock, no panic. Order and reasons are those of
-//! `SECURITY.md`; what can be done before (capabilities, no-new-privs, memory rules, the
-//! system-call filter) the stub did already, and the child inherits it.
+//! It is made ahead of time (`door.rs`), goes the steps of [`before`], waits, and goes those of [`after`]
+//! when its command is known. It makes raw calls only: no allocation, no lock, no panic; where it stopped
+//! comes back through the shared memory as (step, errno). Order and reasons are those of `SECURITY.md`; what
+//! can be done earlier still (capabilities, no-new-privs, memory rules, the system-call filter) the stub did
+//! already, and the child inherits it.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use nix::unistd::Pid;
-
-use super::door::Door;
+#[cfg(feature = "fault-injection")]
+use nix::errno::Errno;
 
 /// One resource limit; hard and soft become `value`.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +36,6 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) cwd: RawFd,
     /// Limits to set.
     pub(crate) limits: &'a [Limit],
-    /// Landlock ruleset of the command.
-    pub(crate) ruleset: RawFd,
     /// Fourth argument of execve(2), which the kernel ignores: tells the filter that this start is ours.
     pub(crate) mark: u64,
 }
@@ -53,16 +49,18 @@ pub(crate) enum Step {
     ParentDeathSignal,
     /// A session of its own: no process group is shared with the supervisor.
     Session,
+    /// The cgroup of the run.
+    Group,
+    /// Landlock domain.
+    Landlock,
+    /// Descriptors of its own, marked close-on-exec.
+    CloseRange,
     /// Standard descriptors.
     Stdio,
     /// Working directory.
     Chdir,
     /// A resource limit.
     Limits,
-    /// Descriptors marked close-on-exec.
-    CloseRange,
-    /// Landlock domain.
-    Landlock,
     /// Signal mask.
     SignalMask,
     /// The program itself.
@@ -77,6 +75,7 @@ impl Step {
             Self::Clone => "clone",
             Self::ParentDeathSignal => "parent_death_signal",
             Self::Session => "setsid",
+            Self::Group => "cgroup",
             Self::Stdio => "stdio",
             Self::Chdir => "chdir",
             Self::Limits => "rlimits",
@@ -97,177 +96,170 @@ pub(crate) struct ChildError {
     pub(crate) errno: i32,
 }
 
-/// What parent and child share. The child only reads, and stores where it stopped.
-pub(super) struct Shared<'a> {
+/// What the child needs before its command is known.
+#[derive(Debug)]
+pub(super) struct Before {
+    /// The supervisor, whose death ends the child.
+    pub(super) parent: i32,
+    /// `cgroup.procs` of the run's group, open for writing.
+    pub(super) procs: Option<RawFd>,
+    /// Landlock ruleset of the command.
+    pub(super) ruleset: RawFd,
+    pub(super) order: Order,
+}
+
+/// What it needs then. The child only reads.
+pub(super) struct After<'a> {
     program: &'a CStr,
     /// Null-terminated arrays of pointers into the plan's strings.
-    argv: &'a [*const c_char],
-    env: &'a [*const c_char],
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
     stdio: [RawFd; 3],
     cwd: RawFd,
     limits: &'a [Limit],
-    ruleset: RawFd,
     mark: u64,
     mask: libc::sigset_t,
-    /// A step that fails on order, in tests.
-    #[cfg(feature = "fault-injection")]
-    fault: Option<Step>,
-    /// Index into [`STEPS`] plus one; 0 while nothing failed.
-    failed: AtomicUsize,
-    errno: AtomicI32,
+    order: Order,
 }
 
-/// The steps of the child, so that one can travel as a number.
-const STEPS: [Step; 9] = [
-    Step::ParentDeathSignal,
-    Step::Session,
-    Step::Stdio,
-    Step::Chdir,
-    Step::Limits,
-    Step::CloseRange,
-    Step::Landlock,
-    Step::SignalMask,
-    Step::Execve,
-];
+/// A step that fails on order, in tests; looked up while the supervisor may still read a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order(#[cfg(feature = "fault-injection")] Option<Step>);
 
 #[cfg(feature = "fault-injection")]
-impl Shared<'_> {
-    /// Whether `step` fails on order; looked up before the child exists.
-    fn fails(&self, step: Step) -> bool {
-        if self.fault == Some(step) {
-            nix::errno::Errno::EIO.set();
+impl Order {
+    pub(super) fn look() -> Self {
+        let ordered = |step: &Step| crate::fault::named(&format!("child:{}", step.as_str())).is_some();
+        Self(STEPS.into_iter().find(ordered))
+    }
+
+    /// Whether `step` fails, errno set then.
+    pub(super) fn fails(self, step: Step) -> bool {
+        if self.0 == Some(step) {
+            Errno::EIO.set();
         }
-        self.fault == Some(step)
+        self.0 == Some(step)
     }
 }
 
 #[cfg(not(feature = "fault-injection"))]
-impl Shared<'_> {
+impl Order {
+    pub(super) const fn look() -> Self {
+        Self()
+    }
+
     #[inline(always)]
-    const fn fails(&self, _step: Step) -> bool {
+    pub(super) const fn fails(self, _step: Step) -> bool {
         false
     }
 }
 
-/// The step that fails on order, in tests.
-#[cfg(feature = "fault-injection")]
-fn ordered() -> Option<Step> {
-    let all = STEPS.into_iter().chain([Step::Clone]);
-    all.into_iter().find(|step| crate::fault::named(&format!("child:{}", step.as_str())).is_some())
+/// All steps, so that one can travel as a number.
+const STEPS: [Step; 11] = [
+    Step::Clone,
+    Step::ParentDeathSignal,
+    Step::Session,
+    Step::Group,
+    Step::Landlock,
+    Step::CloseRange,
+    Step::Stdio,
+    Step::Chdir,
+    Step::Limits,
+    Step::SignalMask,
+    Step::Execve,
+];
+
+impl Step {
+    /// Its number, never 0.
+    pub(super) fn number(self) -> u32 {
+        (self as u32).wrapping_add(1)
+    }
+
+    /// The step of a number.
+    pub(super) fn numbered(number: u32) -> Option<Self> {
+        STEPS.into_iter().find(|step| step.number() == number)
+    }
 }
 
-/// Bytes of the child's stack. The child calls leaf functions of the C library only.
-pub(super) const STACK: usize = 64 * 1024;
-
-/// Starts the program of `plan` and returns once it has been executed, or says where it stopped. With a
-/// `door` its child goes; else one is made.
-///
-/// # Errors
-/// The step that failed and its errno; no process is left then.
-pub(crate) fn spawn(plan: &ChildPlan<'_>, door: Option<Door>) -> Result<Pid, ChildError> {
-    if plan.stdio.iter().any(|fd| *fd < 3) {
-        return Err(ChildError { step: Step::Stdio, errno: libc::EBADF });
-    }
-    let pointers = |list: &[CString]| {
-        list.iter().map(|s| s.as_ptr()).chain(std::iter::once(std::ptr::null())).collect::<Vec<_>>()
-    };
-    let (argv, env) = (pointers(plan.argv), pointers(plan.env));
-    // SAFETY: `sigset_t` is plain data; all-zero is the empty set on Linux.
-    let mask = unsafe { std::mem::zeroed() };
-    let shared = Shared {
-        program: plan.program,
-        argv: &argv,
-        env: &env,
-        stdio: plan.stdio,
-        cwd: plan.cwd,
-        limits: plan.limits,
-        ruleset: plan.ruleset,
-        mark: plan.mark,
-        mask,
-        #[cfg(feature = "fault-injection")]
-        fault: ordered(),
-        failed: AtomicUsize::new(0),
-        errno: AtomicI32::new(0),
-    };
-    if shared.fails(Step::Clone) {
-        return Err(ChildError { step: Step::Clone, errno: nix::errno::Errno::last_raw() });
-    }
-    let pid = match door {
-        Some(door) => door.open(&shared).as_raw(),
-        None => fork(&shared)?,
-    };
-    let failed = shared.failed.load(Ordering::SeqCst).checked_sub(1);
-    match failed.and_then(|index| STEPS.get(index)) {
-        None => Ok(Pid::from_raw(pid)),
-        Some(step) => {
-            // SAFETY: reaps exactly the child that has just ended; a null status is allowed.
-            unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
-            Err(ChildError { step: *step, errno: shared.errno.load(Ordering::SeqCst) })
+impl<'a> After<'a> {
+    /// Lays the plan out for the child.
+    ///
+    /// # Errors
+    /// A standard descriptor below 3, which another would overwrite.
+    pub(super) fn new(plan: &ChildPlan<'a>) -> Result<Self, ChildError> {
+        if plan.stdio.iter().any(|fd| *fd < 3) {
+            return Err(ChildError { step: Step::Stdio, errno: libc::EBADF });
         }
+        let pointers = |list: &[CString]| {
+            list.iter().map(|s| s.as_ptr()).chain(std::iter::once(std::ptr::null())).collect::<Vec<_>>()
+        };
+        // SAFETY: `sigset_t` is plain data; all-zero is the empty set on Linux.
+        let mask = unsafe { std::mem::zeroed() };
+        Ok(Self {
+            program: plan.program,
+            argv: pointers(plan.argv),
+            env: pointers(plan.env),
+            stdio: plan.stdio,
+            cwd: plan.cwd,
+            limits: plan.limits,
+            mark: plan.mark,
+            mask,
+            order: Order::look(),
+        })
     }
 }
 
-/// Makes the child and waits until it has executed or ended.
-fn fork(shared: &Shared<'_>) -> Result<libc::pid_t, ChildError> {
-    let mut stack = vec![0u128; STACK / 16];
-    let top = stack.as_mut_ptr_range().end.cast::<c_void>();
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let arg = std::ptr::from_ref(shared).cast_mut().cast::<c_void>();
-    // SAFETY: `top` is one past the end of a live allocation, 16-byte aligned as the ABI wants, and the
-    // stack grows down into it. CLONE_VFORK keeps this frame, `shared` and `stack` alive and this thread
-    // suspended until the child has executed or ended; no other thread of the caller (a
-    // recorded run has one that listens) knows of them, so nobody else looks.
-    let pid = unsafe { libc::clone(child_main, top, flags, arg) };
-    if pid < 0 {
-        return Err(ChildError { step: Step::Clone, errno: nix::errno::Errno::last_raw() });
-    }
-    Ok(pid)
-}
-
-extern "C" fn child_main(arg: *mut c_void) -> c_int {
-    // SAFETY: `arg` is the `Shared` of `spawn`, alive and not touched by anyone else while the parent is
-    // suspended; what it borrows outlives the suspension.
-    let shared = unsafe { &*arg.cast::<Shared<'_>>() };
-    go(shared)
-}
-
-/// The child's way from here on.
-pub(super) fn go(shared: &Shared<'_>) -> ! {
-    // SAFETY: `spawn` makes the only `Shared`, and ends its pointer arrays with a null.
-    let step = unsafe { steps(shared) };
-    stop(shared, step)
-}
-
-/// Ends the child, errno set by `step`.
-pub(super) fn stop(shared: &Shared<'_>, step: Step) -> ! {
-    shared.errno.store(nix::errno::Errno::last_raw(), Ordering::SeqCst);
-    let index = STEPS.iter().position(|known| *known == step).map_or(STEPS.len(), |index| index + 1);
-    shared.failed.store(index, Ordering::SeqCst);
-    // SAFETY: ends this process only, without running destructors that belong to the parent.
-    unsafe { libc::_exit(126) }
-}
-
-/// Runs the steps; returns only when one failed, with errno set by it.
-///
-/// # Safety
-/// The pointer arrays of `s` must end with a null and point to live NUL-terminated strings.
-unsafe fn steps(s: &Shared<'_>) -> Step {
-    if s.fails(Step::ParentDeathSignal) {
-        return Step::ParentDeathSignal;
+/// The steps that need no command; the one that failed, with errno set by it.
+pub(super) fn before(s: &Before) -> Option<Step> {
+    let order = s.order;
+    if order.fails(Step::ParentDeathSignal) {
+        return Some(Step::ParentDeathSignal);
     }
     // SAFETY: integers only.
-    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0 {
-        return Step::ParentDeathSignal;
+    let asked = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } == 0;
+    // SAFETY: takes no argument. A supervisor that died before the call sends nothing.
+    if !asked || unsafe { libc::getppid() } != s.parent {
+        return Some(Step::ParentDeathSignal);
     }
-    if s.fails(Step::Session) {
-        return Step::Session;
+    if order.fails(Step::Session) {
+        return Some(Step::Session);
     }
     // SAFETY: takes no argument.
     if unsafe { libc::setsid() } < 0 {
-        return Step::Session;
+        return Some(Step::Session);
+    }
+    if let Some(procs) = s.procs {
+        if order.fails(Step::Group) {
+            return Some(Step::Group);
+        }
+        // SAFETY: one byte of a literal.
+        if unsafe { libc::write(procs, c"0".as_ptr().cast(), 1) } != 1 {
+            return Some(Step::Group);
+        }
+    }
+    if order.fails(Step::Landlock) {
+        return Some(Step::Landlock);
+    }
+    // SAFETY: integers only.
+    if unsafe { libc::syscall(libc::SYS_landlock_restrict_self, s.ruleset, 0u32) } != 0 {
+        return Some(Step::Landlock);
+    }
+    None
+}
+
+/// The steps to the program; returns only when one failed, with errno set by it.
+pub(super) fn after(s: &After<'_>) -> Step {
+    let order = s.order;
+    if order.fails(Step::CloseRange) {
+        return Step::CloseRange;
+    }
+    let flags = libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC;
+    // SAFETY: takes a copy of the descriptors and marks those of the copy; closes none.
+    if unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, flags) } != 0 {
+        return Step::CloseRange;
     }
     for (target, source) in [(0, s.stdio[0]), (1, s.stdio[1]), (2, s.stdio[2])] {
-        if s.fails(Step::Stdio) {
+        if order.fails(Step::Stdio) {
             return Step::Stdio;
         }
         // SAFETY: integers only.
@@ -275,7 +267,7 @@ unsafe fn steps(s: &Shared<'_>) -> Step {
             return Step::Stdio;
         }
     }
-    if s.fails(Step::Chdir) {
+    if order.fails(Step::Chdir) {
         return Step::Chdir;
     }
     // SAFETY: integers only.
@@ -284,7 +276,7 @@ unsafe fn steps(s: &Shared<'_>) -> Step {
     }
     for limit in s.limits {
         let value = libc::rlimit { rlim_cur: limit.value, rlim_max: limit.value };
-        if s.fails(Step::Limits) {
+        if order.fails(Step::Limits) {
             return Step::Limits;
         }
         // SAFETY: `value` lives over the call.
@@ -292,28 +284,14 @@ unsafe fn steps(s: &Shared<'_>) -> Step {
             return Step::Limits;
         }
     }
-    if s.fails(Step::CloseRange) {
-        return Step::CloseRange;
-    }
-    // SAFETY: marks descriptors, closes none.
-    if unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0 {
-        return Step::CloseRange;
-    }
-    if s.fails(Step::Landlock) {
-        return Step::Landlock;
-    }
-    // SAFETY: integers only.
-    if unsafe { libc::syscall(libc::SYS_landlock_restrict_self, s.ruleset, 0u32) } != 0 {
-        return Step::Landlock;
-    }
-    if s.fails(Step::SignalMask) {
+    if order.fails(Step::SignalMask) {
         return Step::SignalMask;
     }
     // SAFETY: the set lives in `s`; no old set is asked for.
     if unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const s.mask, std::ptr::null_mut()) } != 0 {
         return Step::SignalMask;
     }
-    if s.fails(Step::Execve) {
+    if order.fails(Step::Execve) {
         return Step::Execve;
     }
     // SAFETY: NUL-terminated path and null-terminated pointer arrays, all alive.

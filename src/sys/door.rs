@@ -1,31 +1,36 @@
-//! A child that is made ahead of time, moved into its cgroup, and let through when its command is known.
+//! A child that is made ahead of time, confined, and let through when its command is known.
 //!
-//! Moving a process waits for an RCU grace period (10 ms and more), so it must not happen between a
-//! request and its start; clone3(2) could place the child at once, but a filter cannot see its flags.
-//! The child shares memory and descriptors with its maker, a supervisor with one thread, sleeps on a
-//! futex, then takes a copy of the descriptors for itself and goes the way of `child.rs`. The kernel
-//! clears [`Cell::alive`] when it executes or ends (CLONE_CHILD_CLEARTID).
+//! What costs most of a start is so behind when a request comes: the process, its session, its Landlock
+//! domain, and its cgroup (moving a process waits for an RCU grace period, 10 ms and more; clone3(2) could
+//! place the child at once, but a filter cannot see its flags). The child shares memory and descriptors with
+//! its maker, a supervisor, sleeps on a futex, then takes a copy of the descriptors for itself and goes the
+//! rest of the way of `child.rs`. The kernel clears [`Cell::alive`] when it executes or ends
+//! (CLONE_CHILD_CLEARTID).
 
 use std::ffi::{c_int, c_void};
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
+use nix::errno::Errno;
 use nix::unistd::Pid;
 
-use super::child::{self, STACK, Shared, Step};
+use super::child::{After, Before, ChildError, ChildPlan, Order, Step, after, before};
 
-/// What maker and child share beside the plan.
+/// Bytes of the child's stack. The child calls leaf functions of the C library only.
+const STACK: usize = 64 * 1024;
+
+/// What maker and child share.
 struct Cell {
-    procs: RawFd,
-    parent: i32,
-    /// 0 on its way, 1 waiting in its group, 2 failed with `errno`.
-    state: AtomicU32,
-    errno: AtomicI32,
+    before: Before,
+    /// 1: it waits.
+    waits: AtomicU32,
     /// 1: `plan` is there.
     go: AtomicU32,
     plan: AtomicPtr<c_void>,
+    /// Number of the step that failed, 0 while none has, and its errno.
+    failed: AtomicU32,
+    errno: AtomicI32,
     /// 1 until the kernel clears it.
     alive: AtomicU32,
 }
@@ -38,55 +43,80 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Makes the child and waits until it is in the group whose `cgroup.procs` this is, open for writing.
+    /// Makes the child and waits until it is confined: behind `ruleset`, and in the group whose
+    /// `cgroup.procs` this is, open for writing.
     ///
     /// # Errors
-    /// No process, or a move that the kernel refused.
-    pub(crate) fn make(procs: BorrowedFd<'_>) -> io::Result<Self> {
+    /// The step that failed and its errno; no process is left then.
+    pub(crate) fn make(ruleset: BorrowedFd<'_>, procs: Option<BorrowedFd<'_>>) -> Result<Self, ChildError> {
+        let order = Order::look();
         let cell = Box::new(Cell {
-            procs: procs.as_raw_fd(),
-            parent: nix::unistd::getpid().as_raw(),
-            state: AtomicU32::new(0),
-            errno: AtomicI32::new(0),
+            before: Before {
+                parent: nix::unistd::getpid().as_raw(),
+                procs: procs.map(|fd| fd.as_raw_fd()),
+                ruleset: ruleset.as_raw_fd(),
+                order,
+            },
+            waits: AtomicU32::new(0),
             go: AtomicU32::new(0),
             plan: AtomicPtr::new(ptr::null_mut()),
+            failed: AtomicU32::new(0),
+            errno: AtomicI32::new(0),
             alive: AtomicU32::new(1),
         });
+        let refused = || ChildError { step: Step::Clone, errno: Errno::last_raw() };
+        if order.fails(Step::Clone) {
+            return Err(refused());
+        }
         let mut stack = vec![0u128; STACK / 16];
         let top = stack.as_mut_ptr_range().end.cast::<c_void>();
         let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
         let arg = ptr::from_ref::<Cell>(&cell).cast_mut().cast::<c_void>();
         let none = ptr::null_mut::<c_void>();
         // SAFETY: `top` is one past the end of a live, 16-byte aligned allocation. Stack and cell are on
-        // the heap and are freed by `drop` only, after the child has executed or was reaped. The caller
-        // has one thread; parent and child never run code on the same memory but through the atomics.
+        // the heap and are freed by `drop` only, after the child has executed or was reaped. Parent and
+        // child never run code on the same memory but through the atomics; no other thread of the caller
+        // (a recorded run has one that listens) knows of them.
         let pid = unsafe { libc::clone(door_main, top, flags, arg, none, none, cell.alive.as_ptr()) };
         if pid < 0 {
-            return Err(io::Error::last_os_error());
+            return Err(refused());
         }
         let door = Self { pid, cell, _stack: stack };
-        loop {
-            match door.cell.state.load(Ordering::SeqCst) {
-                1 => return Ok(door),
-                2 => return Err(io::Error::from_raw_os_error(door.cell.errno.load(Ordering::SeqCst))),
-                _ if door.cell.alive.load(Ordering::SeqCst) == 0 => {
-                    return Err(io::Error::from_raw_os_error(libc::ECHILD)); // somebody killed it
-                }
-                // Only a killed child never says anything: look again now and then.
-                _ => wait(&door.cell.state, 0, 50),
+        // Only a killed child never says anything: look again now and then.
+        while door.cell.waits.load(Ordering::SeqCst) == 0 {
+            if door.cell.alive.load(Ordering::SeqCst) == 0 {
+                return Err(door.stopped());
             }
+            wait(&door.cell.waits, 0, 50);
         }
+        Ok(door)
     }
 
-    /// Lets the child through with this plan, and waits until it has executed or ended.
-    pub(super) fn open(self, plan: &Shared<'_>) -> Pid {
-        self.cell.plan.store(ptr::from_ref(plan).cast_mut().cast::<c_void>(), Ordering::SeqCst);
+    /// Lets the child through to the program of `plan`, and waits until it has executed or ended.
+    ///
+    /// # Errors
+    /// The step that failed and its errno; no process is left then.
+    pub(crate) fn open(self, plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
+        let plan = After::new(plan)?;
+        self.cell.plan.store(ptr::from_ref(&plan).cast_mut().cast::<c_void>(), Ordering::SeqCst);
         self.cell.go.store(1, Ordering::SeqCst);
         wake(&self.cell.go);
+        // Without a time: the kernel says so however it ends, and meanwhile errno, which the two share, is
+        // the child's.
         while self.cell.alive.load(Ordering::SeqCst) != 0 {
-            wait(&self.cell.alive, 1, 50);
+            wait(&self.cell.alive, 1, 0);
         }
-        Pid::from_raw(self.pid)
+        if self.cell.failed.load(Ordering::SeqCst) == 0 { Ok(Pid::from_raw(self.pid)) } else { Err(self.stopped()) }
+    }
+
+    /// Reaps the child that has ended at a step.
+    fn stopped(&self) -> ChildError {
+        // SAFETY: a child of ours that is not reaped yet; a null status is allowed.
+        unsafe { libc::waitpid(self.pid, ptr::null_mut(), libc::__WALL) };
+        match Step::numbered(self.cell.failed.load(Ordering::SeqCst)) {
+            Some(step) => ChildError { step, errno: self.cell.errno.load(Ordering::SeqCst) },
+            None => ChildError { step: Step::Clone, errno: libc::ECHILD }, // somebody killed it
+        }
     }
 }
 
@@ -126,30 +156,23 @@ fn wake(word: &AtomicU32) {
 extern "C" fn door_main(arg: *mut c_void) -> c_int {
     // SAFETY: `arg` is the cell of `make`, alive until this process has executed or ended.
     let cell = unsafe { &*arg.cast::<Cell>() };
-    // SAFETY: integers only.
-    let bound = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } == 0;
-    // SAFETY: takes no argument.
-    let bound = bound && unsafe { libc::getppid() } == cell.parent;
-    // SAFETY: one byte of a literal.
-    let entered = bound && unsafe { libc::write(cell.procs, c"0".as_ptr().cast(), 1) } == 1;
-    if !entered {
-        cell.errno.store(nix::errno::Errno::last_raw(), Ordering::SeqCst);
+    if let Some(step) = before(&cell.before) {
+        stop(cell, step)
     }
-    cell.state.store(if entered { 1 } else { 2 }, Ordering::SeqCst);
-    wake(&cell.state);
-    if !entered {
-        // SAFETY: ends this process only.
-        unsafe { libc::_exit(126) }
-    }
+    cell.waits.store(1, Ordering::SeqCst);
+    wake(&cell.waits);
     while cell.go.load(Ordering::SeqCst) == 0 {
         wait(&cell.go, 0, 0);
     }
     // SAFETY: the maker has stored a live plan before `go`, and waits until this process has executed.
-    let plan = unsafe { &*cell.plan.load(Ordering::SeqCst).cast::<Shared<'_>>() };
-    let flags = libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC;
-    // SAFETY: takes a copy of the descriptors and marks those of the copy; closes none.
-    if unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, flags) } != 0 {
-        child::stop(plan, Step::CloseRange)
-    }
-    child::go(plan)
+    let plan = unsafe { &*cell.plan.load(Ordering::SeqCst).cast::<After<'_>>() };
+    stop(cell, after(plan))
+}
+
+/// Ends the child, errno set by `step`.
+fn stop(cell: &Cell, step: Step) -> ! {
+    cell.errno.store(Errno::last_raw(), Ordering::SeqCst);
+    cell.failed.store(step.number(), Ordering::SeqCst);
+    // SAFETY: ends this process only, without running destructors that belong to the parent.
+    unsafe { libc::_exit(126) }
 }

@@ -21,6 +21,7 @@ impl Made {
     }
 
     /// Whether `limits` of memory and processes can be had in it.
+    #[cfg(feature = "fault-injection")]
     pub(crate) fn has_limits(&self) -> bool {
         let controllers = fs::read_to_string(self.0.join("cgroup.controllers")).unwrap();
         ["memory", "pids"].iter().all(|name| controllers.split_whitespace().any(|one| one == *name))
