@@ -46,9 +46,20 @@ pub struct Launcher {
 struct Inner {
     /// Waiting stubs by the digest of the profile they are confined for. Before the launcher, which waits
     /// for their end.
-    warm: Mutex<HashMap<String, Vec<OwnedFd>>>,
+    warm: Mutex<HashMap<String, Vec<Waiting>>>,
     control: Mutex<Control>,
     facts: Facts,
+}
+
+/// The server's end of a stub's socket.
+type Stub = AsyncFd<OwnedFd>;
+
+/// A stub that is confined and has no command yet.
+#[derive(Debug)]
+struct Waiting {
+    stub: Stub,
+    /// The runtime that the socket is registered with.
+    runtime: tokio::runtime::Id,
 }
 
 #[derive(Debug)]
@@ -143,7 +154,6 @@ impl Launcher {
         let Target::Found(program) = plan.target() else {
             return Err(LaunchError::new("resolve", libc::ENOENT, "no such file or directory"));
         };
-        let stub = self.take(prepared).await?;
         let cwd = step!("chdir", nix::sys::stat::fstat(plan.cwd().fd()))?;
         let relative = plan.cwd().path().strip_prefix(&prepared.profile.workspace);
         let outside = |_| unmet(libc::EXDEV, "outside of the workspace");
@@ -159,7 +169,16 @@ impl Launcher {
         };
         let blob = wire::join(&[plan.argv(), plan.env()]);
         let fds = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
-        step!("stub", wire::send(stub.get_ref().as_fd(), &request, &blob, &fds))?;
+        let send = |stub: &Stub| step!("stub", wire::send(stub.get_ref().as_fd(), &request, &blob, &fds));
+        // A warm one may have died long ago, of what no longer holds: a new one decides.
+        let stub = match self.warm(prepared)?.filter(|stub| send(stub).is_ok()) {
+            Some(stub) => stub,
+            None => {
+                let stub = Inner::make(&self.inner, prepared).await?;
+                send(&stub)?;
+                stub
+            }
+        };
         drop(stdio);
         match receive(&stub).await? {
             FromStub::Started { pid } => Ok(Running { socket: stub, pid, _refill: self.refill(prepared) }),
@@ -170,29 +189,13 @@ impl Launcher {
         }
     }
 
-    /// A confined stub for this profile: a warm one if there is one, and another is made meanwhile.
-    async fn take(&self, prepared: &Prepared) -> Result<AsyncFd<OwnedFd>, LaunchError> {
-        let inner = Arc::clone(&self.inner);
-        let warm = lock(&inner.warm)?.get_mut(&prepared.digest).and_then(Vec::pop);
-        // A warm one may have failed or died long ago, of what no longer holds: a new one decides.
-        let ready = match warm {
-            Some(socket) => match confined(socket).await {
-                Ok(stub) => Some(stub),
-                Err(e) => {
-                    tracing::debug!("a waiting supervisor was of no use: {e}");
-                    None
-                }
-            },
-            None => None,
-        };
-        let stub = match ready {
-            Some(stub) => stub,
-            None => {
-                let profile = prepared.clone();
-                confined(blocking(move || inner.fork(&profile)).await?).await?
-            }
-        };
-        Ok(stub)
+    /// A stub that waits for this profile, if there is one. What another runtime has registered is of no use.
+    fn warm(&self, prepared: &Prepared) -> Result<Option<Stub>, LaunchError> {
+        let mut warm = lock(&self.inner.warm)?;
+        let runtime = tokio::runtime::Handle::current().id();
+        let stubs = warm.entry(prepared.digest.clone()).or_default();
+        stubs.retain(|waiting| waiting.runtime == runtime);
+        Ok(stubs.pop().map(|waiting| waiting.stub))
     }
 
     /// Makes further stubs off the critical path: when the returned end is dropped with the run, or
@@ -204,7 +207,7 @@ impl Launcher {
             // Both ways out mean the same: now.
             drop(tokio::time::timeout(REFILL, end).await);
             // Its failure shows at the next run, which then makes its own stub and reports.
-            drop(blocking(move || inner.fill(&prepared)).await);
+            drop(Inner::fill(&inner, &prepared).await);
         });
         ended
     }
@@ -222,7 +225,7 @@ impl Drop for Launcher {
 }
 
 /// Waits until the stub behind `socket` has confined itself.
-async fn confined(socket: OwnedFd) -> Result<AsyncFd<OwnedFd>, LaunchError> {
+async fn confined(socket: OwnedFd) -> Result<Stub, LaunchError> {
     let stub = step!("stub", sys::watch(socket))?;
     match receive(&stub).await? {
         FromStub::Ready => Ok(stub),
@@ -239,29 +242,41 @@ async fn blocking<T: Send + 'static>(
 
 impl Inner {
     /// Makes stubs for `prepared` until there are enough.
-    fn fill(&self, prepared: &Prepared) -> Result<(), LaunchError> {
-        loop {
-            {
-                let mut warm = lock(&self.warm)?;
-                if warm.get(&prepared.digest).is_some_and(|stubs| stubs.len() >= WARM_PER_PROFILE) {
-                    return Ok(());
-                }
-                if warm.values().map(Vec::len).sum::<usize>() >= WARM {
-                    // Make room: any other profile's; the one in use is worth more.
-                    let other =
-                        warm.iter().find(|(digest, stubs)| **digest != prepared.digest && !stubs.is_empty());
-                    let Some(other) = other.map(|(digest, _)| digest.clone()) else { return Ok(()) };
-                    warm.remove(&other);
-                }
-            }
-            let socket = self.fork(prepared)?;
-            let mut warm = lock(&self.warm)?;
+    async fn fill(inner: &Arc<Self>, prepared: &Prepared) -> Result<(), LaunchError> {
+        while inner.has_room(prepared)? {
+            let waiting = Waiting {
+                stub: Self::make(inner, prepared).await?,
+                runtime: tokio::runtime::Handle::current().id(),
+            };
+            let mut warm = lock(&inner.warm)?;
             let stubs = warm.entry(prepared.digest.clone()).or_default();
             // Another task may have been quicker; the stub ends with its socket.
             if stubs.len() < WARM_PER_PROFILE {
-                stubs.push(socket);
+                stubs.push(waiting);
             }
         }
+        Ok(())
+    }
+
+    /// Whether another may wait for this profile, for which one of another profile may have to go.
+    fn has_room(&self, prepared: &Prepared) -> Result<bool, LaunchError> {
+        let mut warm = lock(&self.warm)?;
+        if warm.get(&prepared.digest).is_some_and(|stubs| stubs.len() >= WARM_PER_PROFILE) {
+            return Ok(false);
+        }
+        if warm.values().map(Vec::len).sum::<usize>() >= WARM {
+            // Any other profile's; the one in use is worth more.
+            let other = warm.iter().find(|(digest, stubs)| **digest != prepared.digest && !stubs.is_empty());
+            let Some(other) = other.map(|(digest, _)| digest.clone()) else { return Ok(false) };
+            warm.remove(&other);
+        }
+        Ok(true)
+    }
+
+    /// A new stub, confined.
+    async fn make(inner: &Arc<Self>, prepared: &Prepared) -> Result<Stub, LaunchError> {
+        let (launcher, profile) = (Arc::clone(inner), prepared.clone());
+        confined(blocking(move || launcher.fork(&profile)).await?).await
     }
 
     /// Asks the launcher for a stub; its socket is non-blocking.

@@ -3,6 +3,7 @@
 //! Both ends are this very executable, so there is no version to negotiate. Argument vectors travel
 //! as NUL-separated bytes, never as text, so that what was judged is what runs.
 
+use std::cell::RefCell;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -193,9 +194,10 @@ pub(crate) struct Failure {
 }
 
 /// Who or what ended a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndedBy {
     /// The command itself.
+    #[default]
     Itself,
     /// The deadline.
     Timeout,
@@ -204,7 +206,7 @@ pub enum EndedBy {
 }
 
 /// The end of a run, as its supervisor saw it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ended {
     /// Exit code, when the command exited by itself.
     pub code: Option<i32>,
@@ -353,14 +355,19 @@ pub(crate) struct Packet<T> {
 
 /// Receives one packet; `None` when the peer closed its end.
 pub(crate) fn recv<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<Packet<T>>> {
-    let mut buffer = vec![0u8; MAX_PACKET];
-    let (len, fds) = sys::recv(socket, &mut buffer)?;
+    thread_local! {
+        /// Made once: to clear as much for each packet would cost more than all the rest.
+        static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_PACKET]);
+    }
     let malformed = || io::Error::new(io::ErrorKind::InvalidData, "malformed packet");
-    let Some(packet) = buffer.get(..len).filter(|p| !p.is_empty()) else { return Ok(None) };
-    let (len, rest) = packet.split_first_chunk::<4>().ok_or_else(malformed)?;
-    let len = usize::try_from(u32::from_le_bytes(*len)).map_err(io::Error::other)?;
-    let (json, blob) = rest.split_at_checked(len).ok_or_else(malformed)?;
-    Ok(Some(Packet { header: serde_json::from_slice(json)?, blob: blob.to_vec(), fds }))
+    BUFFER.with_borrow_mut(|buffer| {
+        let (len, fds) = sys::recv(socket, buffer)?;
+        let Some(packet) = buffer.get(..len).filter(|p| !p.is_empty()) else { return Ok(None) };
+        let (len, rest) = packet.split_first_chunk::<4>().ok_or_else(malformed)?;
+        let len = usize::try_from(u32::from_le_bytes(*len)).map_err(io::Error::other)?;
+        let (json, blob) = rest.split_at_checked(len).ok_or_else(malformed)?;
+        Ok(Some(Packet { header: serde_json::from_slice(json)?, blob: blob.to_vec(), fds }))
+    })
 }
 
 /// NUL-separated strings, each with its terminator.

@@ -106,7 +106,11 @@ impl Door {
         while self.cell.alive.load(Ordering::SeqCst) != 0 {
             wait(&self.cell.alive, 1, 0);
         }
-        if self.cell.failed.load(Ordering::SeqCst) == 0 { Ok(Pid::from_raw(self.pid)) } else { Err(self.stopped()) }
+        if self.cell.failed.load(Ordering::SeqCst) == 0 {
+            Ok(Pid::from_raw(self.pid))
+        } else {
+            Err(self.stopped())
+        }
     }
 
     /// Reaps the child that has ended at a step.
