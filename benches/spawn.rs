@@ -1,7 +1,9 @@
 //! What confinement costs: a bare `posix_spawn`, a confined run, and a whole audited call of the same
-//! static program, interleaved in one process. Prints medians and ratios to the bare spawn.
+//! static program, interleaved in one process. Prints medians and ratios to the bare spawn; then how many
+//! runs a second there are with several at once, against tokio's unconfined `Command`.
 //!
-//! `cargo bench --bench spawn [-- ROUNDS]`; figures mean something on a quiet machine only.
+//! `cargo bench --bench spawn [-- ROUNDS]`; figures mean something on a quiet machine only (as root,
+//! `chrt -r 1` before it keeps other programs away).
 #![allow(clippy::disallowed_methods, reason = "the bare spawn is what we compare with")]
 #![allow(
     clippy::unwrap_used,
@@ -40,8 +42,10 @@ fn main() {
     let road = Arc::new(Road::new(lab.path(), &program));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     // On a worker, as the server's calls are.
-    let samples = async move { tokio::spawn(measure(road, program, rounds)).await };
-    let mut samples = runtime.expect("async runtime").block_on(samples).expect("measurement");
+    let runtime = runtime.expect("async runtime");
+    let (alone, of) = (Arc::clone(&road), program.clone());
+    let samples = async move { tokio::spawn(measure(alone, of, rounds)).await };
+    let mut samples = runtime.block_on(samples).expect("measurement");
     let base = median(&mut samples[0].1);
     println!("{:<24} {:>10} {:>10} {:>7}", "what", "p50 us", "p90 us", "ratio");
     for (name, times) in &mut samples {
@@ -54,6 +58,56 @@ fn main() {
             p90.as_secs_f64() * 1e6
         );
     }
+    println!("{:<24} {:>10} {:>10} {:>7}", "at once", "confined/s", "tokio/s", "ratio");
+    for many in [1, 2, 16, 64] {
+        let (road, of) = (Arc::clone(&road), program.clone());
+        let turns = (rounds / 40).max(3);
+        let rates = runtime
+            .block_on(async move { tokio::spawn(async move { crowd(&road, &of, many, turns).await }).await });
+        let (ours, bare) = rates.expect("crowd");
+        println!("{many:<24} {ours:>10.0} {bare:>10.0} {:>7.2}", ours / bare);
+    }
+}
+
+/// Runs a second with `many` at once, ours and tokio's by turns: medians of the turns.
+async fn crowd(road: &Arc<Road>, program: &Path, many: usize, turns: usize) -> (f64, f64) {
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..turns {
+        for confined in [true, false] {
+            let start = Instant::now();
+            let each = (CROWD / many).max(1);
+            let runs: Vec<_> = (0..many)
+                .map(|_| {
+                    let (road, program) = (Arc::clone(road), program.to_owned());
+                    tokio::spawn(async move {
+                        for _ in 0..each {
+                            if confined { drop(road.confined().await) } else { unconfined(&program).await }
+                        }
+                    })
+                })
+                .collect();
+            for run in runs {
+                run.await.expect("run");
+            }
+            let rate = (each * many) as f64 / start.elapsed().as_secs_f64();
+            if confined { ours.push(rate) } else { bare.push(rate) }
+        }
+    }
+    let middle = |rates: &mut Vec<f64>| {
+        rates.sort_unstable_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    };
+    (middle(&mut ours), middle(&mut bare))
+}
+
+/// Runs of one turn.
+const CROWD: usize = 256;
+
+/// The same program by tokio, with nothing around it.
+async fn unconfined(program: &Path) {
+    let mut command = tokio::process::Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().await.expect("tokio's command").success());
 }
 
 type Samples = [(&'static str, Vec<Duration>); 4];
@@ -122,7 +176,7 @@ impl Road {
         let workspace = lab.join("ws");
         std::fs::create_dir(&workspace).expect("workspace");
         let text = format!(
-            "version = 1\nallow = [\"{}\"]\n[workspace]\npath = \"{}\"\n[audit]\nsinks = [{{ kind = \"file\", path = \"{}\" }}]\n",
+            "version = 1\nallow = [\"{}\"]\n[limits]\njobs = 64\n[workspace]\npath = \"{}\"\n[audit]\nsinks = [{{ kind = \"file\", path = \"{}\" }}]\n",
             program.display(),
             workspace.display(),
             lab.join("audit/audit.jsonl").display(),

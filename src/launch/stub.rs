@@ -6,7 +6,7 @@
 //! reports, and ends. A closed socket means that the server is gone: everything is killed.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ impl Stub<'_> {
             // Nobody to tell when this fails too: the closed socket tells it.
             Err(failure) => return drop(say(&FromStub::Failed(failure))),
         };
-        rehearse();
+        self.rehearse();
         let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
         if let Ok(Some(packet)) = asked {
             let end = match self.run(packet, ready, socket) {
@@ -154,27 +154,13 @@ impl Stub<'_> {
         let Packet { header: request, blob, fds } = packet;
         let three = fds.try_into().map_err(|_| unmet(0, "three descriptors expected"));
         let stdio: [OwnedFd; 3] = step!("stdio", three)?;
+        door.knock();
         let cwd = self.open_cwd(&request)?;
         pinned(&request.program, request.pin)?;
-        let mut strings = step!("argv", wire::split(&blob))?;
-        let mut env = strings.split_off(request.argc.min(strings.len()));
-        self.scratch_environment(&mut env);
-        let program = step!("execve", CString::new(request.program.as_os_str().as_bytes()))?;
-        let limits: Vec<Limit> = request
-            .limits
-            .iter()
-            .map(|(resource, value)| Limit { resource: *resource, value: *value })
-            .collect();
+        let laid = self.lay_out(&request, &blob)?;
         let started = Instant::now();
-        let plan = ChildPlan {
-            program: &program,
-            argv: &strings,
-            env: &env,
-            stdio: [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()],
-            cwd: cwd.as_raw_fd(),
-            limits: &limits,
-            mark: self.mark.into(),
-        };
+        let stdin_to_stderr = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
+        let plan = laid.plan(stdin_to_stderr, cwd.as_raw_fd(), self.mark);
         let pid = door.open(&plan).map_err(of_child)?;
         drop(stdio); // or the server would never read an end of file
         // A server that is gone is noticed by the poll below.
@@ -183,6 +169,31 @@ impl Stub<'_> {
         let mut ended = supervise(pid, started, deadline, &signals, ears, socket, self.leaf.as_ref());
         ended.met = Met { scratch_full: self.scratch.is_some_and(Scratch::is_full), ..ended.met };
         Ok(ended)
+    }
+
+    /// The words of a request as the kernel takes them.
+    fn lay_out(&self, request: &RunRequest, blob: &[u8]) -> Result<Laid, Failure> {
+        let mut argv = step!("argv", wire::split(blob))?;
+        let mut env = argv.split_off(request.argc.min(argv.len()));
+        self.scratch_environment(&mut env);
+        let program = step!("execve", CString::new(request.program.as_os_str().as_bytes()))?;
+        let limit = |(resource, value): &(u32, u64)| Limit { resource: *resource, value: *value };
+        Ok(Laid { program, argv, env, limits: request.limits.iter().map(limit).collect() })
+    }
+
+    /// Goes once through what a request will need, so that the pages that a new process has to copy or to
+    /// map for it are there when it comes.
+    fn rehearse(&self) {
+        let request = RunRequest { argc: 1, limits: vec![(0, 0); 16], ..RunRequest::default() };
+        let packet = serde_json::to_vec(&request);
+        let read = packet.is_ok_and(|packet| serde_json::from_slice::<RunRequest>(&packet).is_ok());
+        if let Ok(laid) = self.lay_out(&request, b"program\0NAME=value\0") {
+            sys::rehearse(&laid.plan([3; 3], 3, self.mark));
+        }
+        let ended =
+            Ended { wall_us: u64::from(Instant::now().elapsed().subsec_micros()), ..Ended::default() };
+        let told = serde_json::to_vec(&FromStub::Ended(ended)).is_ok();
+        std::hint::black_box((read, told));
     }
 
     /// Opens the judged directory again through the launcher's mounts and compares it.
@@ -211,22 +222,19 @@ impl Stub<'_> {
     }
 }
 
-/// Goes through what a request will need once, so that the pages that a new process has to copy or map for
-/// it are there when it comes.
-fn rehearse() {
-    let request = RunRequest {
-        program: PathBuf::from("/"),
-        pin: (0, 0),
-        cwd: PathBuf::new(),
-        cwd_pin: (0, 0),
-        argc: 1,
-        timeout_ms: 1,
-        limits: vec![(0, 0); 16],
-    };
-    let text = serde_json::to_vec(&request).map(|text| serde_json::from_slice::<RunRequest>(&text).is_ok());
-    let ended = serde_json::to_vec(&FromStub::Ended(Ended::default()));
-    let strings = wire::split(b"a\0b\0");
-    std::hint::black_box((text.is_ok(), ended.is_ok(), strings.is_ok()));
+/// A command in the forms of the kernel.
+struct Laid {
+    program: CString,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+    limits: Vec<Limit>,
+}
+
+impl Laid {
+    fn plan(&self, stdio: [RawFd; 3], cwd: RawFd, mark: u32) -> ChildPlan<'_> {
+        let (program, argv, env, limits) = (&*self.program, &*self.argv, &*self.env, &*self.limits);
+        ChildPlan { program, argv, env, stdio, cwd, limits, mark: mark.into() }
+    }
 }
 
 /// The failure of a step of the child.

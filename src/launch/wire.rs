@@ -146,7 +146,7 @@ pub(crate) enum FromLauncher {
 
 /// Request to a stub; argv and environment follow as raw bytes, stdin, stdout and stderr as
 /// descriptors.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RunRequest {
     /// Program file.
     pub(crate) program: PathBuf,

@@ -20,12 +20,15 @@ use super::child::{After, Before, ChildError, ChildPlan, Order, Step, after, bef
 /// Bytes of the child's stack. The child calls leaf functions of the C library only.
 const STACK: usize = 64 * 1024;
 
+/// How often the child looks for its plan before it sleeps again: some ten microseconds.
+const LOOKS: u32 = 4096;
+
 /// What maker and child share.
 struct Cell {
     before: Before,
     /// 1: it waits.
     waits: AtomicU32,
-    /// 1: `plan` is there.
+    /// 1: a request has come. 2: `plan` is there.
     go: AtomicU32,
     plan: AtomicPtr<c_void>,
     /// Number of the step that failed, 0 while none has, and its errno.
@@ -92,6 +95,13 @@ impl Door {
         Ok(door)
     }
 
+    /// Wakes the child, whose plan is about to be laid out: a process takes a while to wake. Every descriptor
+    /// of the plan exists by now.
+    pub(crate) fn knock(&self) {
+        self.cell.go.store(1, Ordering::SeqCst);
+        wake(&self.cell.go);
+    }
+
     /// Lets the child through to the program of `plan`, and waits until it has executed or ended.
     ///
     /// # Errors
@@ -99,7 +109,7 @@ impl Door {
     pub(crate) fn open(self, plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
         let plan = After::new(plan)?;
         self.cell.plan.store(ptr::from_ref(&plan).cast_mut().cast::<c_void>(), Ordering::SeqCst);
-        self.cell.go.store(1, Ordering::SeqCst);
+        self.cell.go.store(2, Ordering::SeqCst);
         wake(&self.cell.go);
         // Without a time: the kernel says so however it ends, and meanwhile errno, which the two share, is
         // the child's.
@@ -167,6 +177,15 @@ extern "C" fn door_main(arg: *mut c_void) -> c_int {
     wake(&cell.waits);
     while cell.go.load(Ordering::SeqCst) == 0 {
         wait(&cell.go, 0, 0);
+    }
+    let mut looks = 0;
+    while cell.go.load(Ordering::SeqCst) == 1 {
+        if looks < LOOKS {
+            looks += 1;
+            std::hint::spin_loop();
+        } else {
+            wait(&cell.go, 1, 0);
+        }
     }
     // SAFETY: the maker has stored a live plan before `go`, and waits until this process has executed.
     let plan = unsafe { &*cell.plan.load(Ordering::SeqCst).cast::<After<'_>>() };

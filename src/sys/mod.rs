@@ -15,7 +15,7 @@ mod kernel;
 mod offers;
 mod seccomp;
 
-pub(crate) use child::{ChildError, ChildPlan, Limit};
+pub(crate) use child::{ChildError, ChildPlan, Limit, rehearse};
 pub(crate) use door::Door;
 pub(crate) use fdpass::{recv, send, socketpair, watch};
 pub(crate) use kernel::{
