@@ -25,8 +25,8 @@ use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_enviro
 use crate::fault;
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
-use crate::run::foreground::{self, Budget, Finished};
-use crate::run::{Chunk, Exit};
+use crate::run::foreground::{self, Finished, Outputs};
+use crate::run::{Budget, Chunk, Exit, Tap};
 use crate::sandbox::host::Own;
 use crate::sandbox::own;
 use crate::sandbox::profile::Profile;
@@ -186,7 +186,7 @@ impl Appliance {
     /// process tree is killed and the run is reported as cancelled.
     pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
-        let Call { request, stdin, context, live } = call;
+        let Call { request, stdin, context, live, tap } = call;
         let judged = self.judge(&request, stdin.as_ref());
         // Held until the end is recorded.
         let (plan, _place) = match judged.and_then(|plan| Ok((plan, self.place()?))) {
@@ -217,7 +217,7 @@ impl Appliance {
         };
         let queue = accepted.elapsed();
         let result = match &prepared {
-            Ok(prepared) => self.execute(&plan, prepared, stdin, live, &cancel).await,
+            Ok(prepared) => self.execute(&plan, prepared, stdin, (live, tap), &cancel).await,
             Err(e) => Err(e.clone()),
         };
         match result {
@@ -300,7 +300,7 @@ impl Appliance {
         plan: &Authorized,
         prepared: &Prepared,
         stdin: Option<Vec<u8>>,
-        live: Option<mpsc::Sender<Chunk>>,
+        (live, tap): (Option<mpsc::Sender<Chunk>>, Option<Arc<Tap>>),
         cancel: &CancellationToken,
     ) -> Result<(i32, Finished), LaunchError> {
         let io_error = |step: &'static str| {
@@ -318,7 +318,8 @@ impl Appliance {
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
-        let finished = foreground::foreground(running, ours, stdin, budget, live, cancel);
+        let outputs = Outputs { budget, live, tap: tap.unwrap_or_default() };
+        let finished = foreground::foreground(running, ours, stdin, outputs, cancel);
         Ok((pid, finished.await.map_err(io_error("capture"))?))
     }
 

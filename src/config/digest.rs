@@ -32,7 +32,8 @@ fn canonical(config: &Config) -> Value {
         "limits": [
             nanos(limits.timeout), nanos(limits.max_timeout), nanos(limits.cpu_time), limits.output_bytes,
             limits.output_lines, limits.memory, limits.processes, limits.file_size, limits.open_files,
-            limits.arguments, limits.argument_bytes, limits.stdin_bytes, limits.jobs,
+            limits.arguments, limits.argument_bytes, limits.stdin_bytes, limits.jobs, limits.max_jobs,
+            limits.max_finished_jobs, nanos(limits.job_ttl), nanos(limits.max_job_time),
         ],
         "cgroup": limits.cgroup.to_string(),
         "read": sorted(config.sandbox.read.iter().map(|path| path.display())),

@@ -111,8 +111,12 @@ pub const KEYS: &[Key] = &[
     key("limits", "arguments", Kind::Count(1, 65_536), "1024", "arguments of one command, its name included"),
     key("limits", "argument_bytes", Kind::Size(KIB, 128 * KIB), "128KiB", "bytes of all arguments, a terminator each included"),
     key("limits", "stdin_bytes", Kind::Size(0, GIB), "512KiB", "bytes of standard input a caller may send"),
-    key("limits", "jobs", Kind::Count(1, 4096), "8", "runs at the same time"),
     key("limits", "cgroup", Kind::Text, "auto", r#"cgroup v2 group a run: "auto" (in the server's own group where it is delegated, else resource limits alone), "require" (or nothing is served), "off", or the absolute path of a group without processes"#),
+    key("limits", "jobs", Kind::Count(1, 4096), "8", "runs at the same time, background jobs included"),
+    key("limits", "max_jobs", Kind::Count(1, 4096), "4", "background jobs at the same time; not more than jobs"),
+    key("limits", "max_finished_jobs", Kind::Count(1, 4096), "16", "finished jobs whose output is kept, the newest ones"),
+    key("limits", "job_ttl", Kind::Duration(1, MONTH), "10m", "how long a finished job is kept"),
+    key("limits", "max_job_time", Kind::Duration(1, MONTH), "30d", "wall clock of a job that names no timeout, and the largest that one may name"),
 
     key("sandbox", "read", Kind::List, r#"["@libraries"]"#, "absolute paths every command may read; @libraries: the loader, its cache and the libraries each program links"),
     key("sandbox", "network", Kind::TextOrList, "none", r#""none", or TCP ports to connect to: ["tcp:443"]"#),

@@ -121,8 +121,16 @@ pub struct Limits {
     pub argument_bytes: usize,
     /// Most bytes of standard input a caller may send.
     pub stdin_bytes: usize,
-    /// Runs at the same time.
+    /// Runs at the same time, background jobs included.
     pub jobs: usize,
+    /// Background jobs at the same time.
+    pub max_jobs: usize,
+    /// Finished jobs that are kept.
+    pub max_finished_jobs: usize,
+    /// How long a finished job is kept.
+    pub job_ttl: Duration,
+    /// Wall clock of a job that names no timeout, and the largest one it may name.
+    pub max_job_time: Duration,
     /// Whether each run gets a cgroup of its own.
     pub cgroup: CgroupUse,
 }

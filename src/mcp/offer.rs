@@ -36,8 +36,14 @@ pub struct Offer {
     pub output_lines: usize,
     /// Most bytes of standard input.
     pub stdin_bytes: usize,
-    /// Runs at the same time.
+    /// Runs at the same time, background jobs included.
     pub jobs: usize,
+    /// Background jobs at the same time.
+    pub max_jobs: usize,
+    /// Finished jobs that are kept.
+    pub max_finished_jobs: usize,
+    /// How long a finished job is kept.
+    pub job_ttl: Duration,
 }
 
 impl Offer {
@@ -62,6 +68,9 @@ impl Offer {
             output_lines: config.limits.output_lines,
             stdin_bytes: config.limits.stdin_bytes,
             jobs: config.limits.jobs,
+            max_jobs: config.limits.max_jobs,
+            max_finished_jobs: config.limits.max_finished_jobs,
+            job_ttl: config.limits.job_ttl,
         }
     }
 

@@ -183,7 +183,7 @@ impl Policy {
         let list = self.list_of(request.toolkit.as_deref())?;
         let rule = self.judge_call(&argv, list, &cwd, &request.env)?;
         let cwd = cwd.map_err(|error| cwd_denial(&error))?;
-        let (timeout, timeout_clamped) = self.timeout(request.timeout)?;
+        let (timeout, timeout_clamped) = self.timeout(request)?;
         let name = argv.first().map_or(Cow::Borrowed(""), |name| String::from_utf8_lossy(name));
         let command = rule.command(&name);
         let effective = self.environment.effective(&command, &request.env);
@@ -392,10 +392,15 @@ impl Policy {
         Ok(())
     }
 
-    fn timeout(&self, asked: Option<Duration>) -> Result<(Duration, bool), Denial> {
+    fn timeout(&self, request: &Request) -> Result<(Duration, bool), Denial> {
         let limits = &self.config.limits;
-        match asked {
-            None => Ok((limits.timeout.min(limits.max_timeout), false)),
+        let (usual, most) = if request.background {
+            (limits.max_job_time, limits.max_job_time)
+        } else {
+            (limits.timeout, limits.max_timeout)
+        };
+        match request.timeout {
+            None => Ok((usual.min(most), false)),
             Some(Duration::ZERO) => Err(Denial::new(
                 "limits.timeout",
                 RuleKind::Limit,
@@ -403,7 +408,7 @@ impl Policy {
                 "timeout must be a positive number",
             )
             .instead("ask for a positive number, or for none")),
-            Some(asked) => Ok((asked.min(limits.max_timeout), asked > limits.max_timeout)),
+            Some(asked) => Ok((asked.min(most), asked > most)),
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct Request {
     pub env: Vec<(String, String)>,
     /// Wall-clock limit asked for.
     pub timeout: Option<Duration>,
+    /// A background job: bounded by `limits.max_job_time` in place of the timeouts of a run.
+    pub background: bool,
     /// Names that this caller's toolkit is narrowed to; absent means all of the policy.
     pub toolkit: Option<String>,
 }

@@ -44,6 +44,10 @@ pub(crate) fn config(names: &[&str]) -> Config {
             stdin_bytes: 1 << 20,
             jobs: 8,
             cgroup: crate::config::CgroupUse::Auto,
+            max_jobs: 4,
+            max_finished_jobs: 16,
+            job_ttl: Duration::from_secs(600),
+            max_job_time: Duration::from_secs(3600),
         },
         sandbox: SandboxConfig {
             read: vec![PathBuf::from("/usr/share")],
