@@ -20,6 +20,8 @@ struct Fake {
     killed: Arc<AtomicUsize>,
     finish: Arc<Notify>,
     names: Vec<String>,
+    ttl: Duration,
+    kept: usize,
 }
 
 /// What the stand-in keeps of each stream.
@@ -44,7 +46,7 @@ impl Runner for Fake {
             jobs: 2,
             max_jobs: 2,
             max_finished_jobs: 3,
-            job_ttl: Duration::from_secs(600),
+            job_ttl: self.ttl,
         }
     }
 
@@ -54,7 +56,7 @@ impl Runner for Fake {
             call.request.argv.iter().skip(1).map(|word| String::from_utf8(word.clone()).unwrap()).collect();
         let tap = call.tap.clone().unwrap();
         if !["gone", "rm", "panic"].contains(&name.as_str()) {
-            tap.begin(Budget { bytes: KEPT, lines: 1000 }).unwrap();
+            tap.begin(Budget { bytes: self.kept, lines: 100_000 }).unwrap();
         }
         self.calls.send(call).unwrap();
         let (killed, finish) = (Arc::clone(&self.killed), Arc::clone(&self.finish));
@@ -142,10 +144,29 @@ impl Client {
     }
 
     pub(crate) fn with_names(names: Vec<String>) -> Self {
+        Self::with(names, Duration::from_secs(600), KEPT)
+    }
+
+    pub(crate) fn with_ttl(ttl: Duration) -> Self {
+        Self::with(vec!["echo".to_owned()], ttl, KEPT)
+    }
+
+    pub(crate) fn with_kept(kept: usize) -> Self {
+        Self::with(vec!["hold".to_owned()], Duration::from_secs(600), kept)
+    }
+
+    fn with(names: Vec<String>, ttl: Duration, kept: usize) -> Self {
         let (calls_in, calls) = mpsc::unbounded_channel();
         let killed = Arc::new(AtomicUsize::new(0));
         let finish = Arc::new(Notify::new());
-        let fake = Fake { calls: calls_in, killed: Arc::clone(&killed), finish: Arc::clone(&finish), names };
+        let fake = Fake {
+            calls: calls_in,
+            killed: Arc::clone(&killed),
+            finish: Arc::clone(&finish),
+            names,
+            ttl,
+            kept,
+        };
         let fake = Arc::new(fake);
         let (to, reader) = tokio::io::duplex(1 << 16);
         let (writer, from) = tokio::io::duplex(1 << 16);
