@@ -28,6 +28,8 @@ pub(super) enum End {
         /// It was killed on request.
         killed: bool,
         timed_out: bool,
+        /// It asked for more time than the policy allows.
+        clamped: bool,
         sandbox: Value,
     },
     /// It ran, and its end could not be recorded.
@@ -56,6 +58,7 @@ impl End {
                     exit: payload::exit(report.exit),
                     killed: report.cancelled,
                     timed_out: report.timed_out,
+                    clamped: report.timeout_clamped,
                     sandbox: report.sandbox(),
                 }
             }
@@ -104,7 +107,7 @@ pub(super) fn runtime(job: &Job<End>) -> Value {
 /// The answer of `poll`, keys in byte order.
 pub(super) fn polled(job: &Job<End>) -> Value {
     let end = job.ended();
-    json!({
+    let mut polled = json!({
         "exit": exit(end),
         "job": job.id,
         "killed": killed(job, end),
@@ -114,7 +117,11 @@ pub(super) fn polled(job: &Job<End>) -> Value {
         "stderr-bytes": job.handle.tap.total_bytes(Stream::Stderr),
         "stdout-bytes": job.handle.tap.total_bytes(Stream::Stdout),
         "timed-out": matches!(end, Some(End::Ran { timed_out: true, .. })),
-    })
+    });
+    if let (Some(End::Ran { clamped: true, .. }), Some(polled)) = (end, polled.as_object_mut()) {
+        polled.insert("timeout-clamped".to_owned(), Value::Bool(true));
+    }
+    polled
 }
 
 /// The answer of `output`, keys in byte order. `end` is what was known before the streams were read.

@@ -15,7 +15,7 @@ use super::stream::{FLUSH, Reader};
 use crate::run::jobs::Job;
 
 /// Batches of each stream in one flush: a job that floods does not crowd out answers.
-const BATCHES: usize = 4;
+const BATCHES: usize = 1;
 
 /// Follows a job to its end.
 pub(super) async fn follow(job: Arc<Job<End>>, channel: Channel) {

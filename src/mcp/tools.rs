@@ -143,7 +143,8 @@ fn polled() -> Value {
             "runtime": {"type": "number", "description": "Seconds"},
             "started-at": text(),
             "stdout-bytes": count(),
-            "stderr-bytes": count()
+            "stderr-bytes": count(),
+            "timeout-clamped": flag()
         }),
         &[
             "job",

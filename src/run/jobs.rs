@@ -99,8 +99,7 @@ impl<E: Became> Jobs<E> {
                 tracing::error!(%error, job = %watched.id, "a job ended in a panic");
                 lost()
             });
-            watched.end(became);
-            jobs.finished(&watched);
+            jobs.finished(&watched, became);
             watched.over.cancel();
             let id = watched.id.clone();
             drop(watched);
@@ -132,8 +131,10 @@ impl<E: Became> Jobs<E> {
         self.bounds
     }
 
-    fn finished(&self, job: &Arc<Job<E>>) {
+    /// Whoever sees that a job has ended finds its place free.
+    fn finished(&self, job: &Arc<Job<E>>, became: E) {
         let mut state = self.state();
+        job.end(became);
         let before = state.running.len();
         state.running.retain(|other| other.id != job.id);
         if state.running.len() < before && job.ended().is_some_and(Became::came_about) {

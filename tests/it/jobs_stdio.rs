@@ -195,6 +195,18 @@ fn a_job_is_bound_neither_to_the_time_of_a_run_nor_to_the_last_place() {
         "{answer}"
     );
     assert_eq!(tool(&mut server, "sh_run", json!({"command": "true"}))["exit"], 0);
-    let limits: Vec<Value> = records_of(&server, "run.start").iter().map(|r| r["limits"].clone()).collect();
-    assert_eq!(limits[0]["timeout_ms"], 3_600_000, "{limits:?}");
+    let times: Vec<Value> =
+        records_of(&server, "run.start").iter().map(|record| record["timeout_ms"].clone()).collect();
+    assert_eq!(times[..4], vec![json!(3_600_000); 4], "a run would have been held to five minutes");
+}
+
+#[test]
+fn a_cancelled_request_is_recorded_as_that_and_its_tree_is_gone() {
+    let mut server = Server::opened();
+    let mark = server.follow();
+    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}));
+    until("the command is gone", || running(&mark).is_empty());
+    until("its end is recorded", || !records_of(&server, "run.end").is_empty());
+    let ends = records_of(&server, "run.end");
+    assert_eq!((ends.len(), &ends[0]["outcome"]), (1, &json!("cancelled")));
 }

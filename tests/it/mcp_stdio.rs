@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// Starts a command that runs until it is killed and waits until it is there.
-    fn follow(&mut self) -> PathBuf {
+    pub(crate) fn follow(&mut self) -> PathBuf {
         let file = self.home.path().join("workspace").join(uuid::Uuid::new_v4().to_string());
         fs::write(&file, "").unwrap();
         self.send(&json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call",
