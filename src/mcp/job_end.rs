@@ -30,6 +30,8 @@ pub(super) enum End {
         timed_out: bool,
         /// It asked for more time than the policy allows.
         clamped: bool,
+        /// The limit that it met, where it is known.
+        limit: Option<&'static str>,
         sandbox: Value,
     },
     /// It ran, and its end could not be recorded.
@@ -59,6 +61,7 @@ impl End {
                     killed: report.cancelled,
                     timed_out: report.timed_out,
                     clamped: report.timeout_clamped,
+                    limit: report.limit,
                     sandbox: report.sandbox(),
                 }
             }
@@ -107,21 +110,25 @@ pub(super) fn runtime(job: &Job<End>) -> Value {
 /// The answer of `poll`, keys in byte order.
 pub(super) fn polled(job: &Job<End>) -> Value {
     let end = job.ended();
-    let mut polled = json!({
-        "exit": exit(end),
-        "job": job.id,
-        "killed": killed(job, end),
-        "runtime": runtime(job),
-        "started-at": time(job.started_at),
-        "state": state(end),
-        "stderr-bytes": job.handle.tap.total_bytes(Stream::Stderr),
-        "stdout-bytes": job.handle.tap.total_bytes(Stream::Stdout),
-        "timed-out": matches!(end, Some(End::Ran { timed_out: true, .. })),
-    });
-    if let (Some(End::Ran { clamped: true, .. }), Some(polled)) = (end, polled.as_object_mut()) {
-        polled.insert("timeout-clamped".to_owned(), Value::Bool(true));
-    }
-    polled
+    let (clamped, limit) = match end {
+        Some(End::Ran { clamped, limit, .. }) => (*clamped, *limit),
+        _ => (false, None),
+    };
+    let entries = [
+        ("exit", Some(exit(end))),
+        ("job", Some(Value::from(job.id.as_str()))),
+        ("killed", Some(Value::Bool(killed(job, end)))),
+        ("limit", limit.map(Value::from)),
+        ("runtime", Some(runtime(job))),
+        ("started-at", Some(Value::String(time(job.started_at)))),
+        ("state", Some(Value::from(state(end)))),
+        ("stderr-bytes", Some(Value::from(job.handle.tap.total_bytes(Stream::Stderr)))),
+        ("stdout-bytes", Some(Value::from(job.handle.tap.total_bytes(Stream::Stdout)))),
+        ("timed-out", Some(Value::Bool(matches!(end, Some(End::Ran { timed_out: true, .. }))))),
+        ("timeout-clamped", clamped.then_some(Value::Bool(true))),
+    ];
+    let said = entries.into_iter().filter_map(|(key, value)| value.map(|value| (key.to_owned(), value)));
+    Value::Object(said.collect())
 }
 
 /// The answer of `output`, keys in byte order. `end` is what was known before the streams were read.

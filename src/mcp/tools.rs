@@ -144,7 +144,8 @@ fn polled() -> Value {
             "started-at": text(),
             "stdout-bytes": count(),
             "stderr-bytes": count(),
-            "timeout-clamped": flag()
+            "timeout-clamped": flag(),
+            "limit": text()
         }),
         &[
             "job",

@@ -84,6 +84,12 @@ impl Tap {
         read.unwrap_or_else(|| (nothing(), Position::default()))
     }
 
+    /// See [`CappedBuffer::end`].
+    #[must_use]
+    pub fn end(&self, stream: Stream) -> Position {
+        self.with(stream, |buffer| buffer.end(false)).unwrap_or_default()
+    }
+
     /// See [`CappedBuffer::piece`].
     #[must_use]
     pub fn piece(&self, stream: Stream, at: Position, most: usize, cut: Cut) -> Option<Piece> {

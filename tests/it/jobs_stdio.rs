@@ -210,3 +210,37 @@ fn a_cancelled_request_is_recorded_as_that_and_its_tree_is_gone() {
     let ends = records_of(&server, "run.end");
     assert_eq!((ends.len(), &ends[0]["outcome"]), (1, &json!("cancelled")));
 }
+
+/// Largest memory that the server has had, in KiB.
+fn peak(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn many_jobs_that_flood_take_their_budgets_and_no_more() {
+    let mut server =
+        Server::with_limits("jobs = 20\nmax_jobs = 16\noutput_bytes = \"256KiB\"\noutput_lines = 1000000");
+    let file = server.home.path().join("workspace/long");
+    let whole: String = (0..1_000_000).map(|n| format!("{n:07}\n")).collect();
+    fs::write(&file, &whole).unwrap();
+    let before = peak(&server);
+    let jobs: Vec<String> =
+        (0..16).map(|_| start(&mut server, json!({"command": "cat", "args": [file]}))).collect();
+    for job in &jobs {
+        ended(&mut server, job);
+        let pieces = read(&mut server, job, "base64");
+        let lost: u64 =
+            pieces.iter().filter_map(|piece| piece["truncated"]["stdout"]["bytes"].as_u64()).sum();
+        let bytes: Vec<u8> =
+            pieces.iter().flat_map(|piece| decoded(piece["stdout"].as_str().unwrap())).collect();
+        assert_eq!(bytes.len() as u64 + lost, whole.len() as u64);
+        let (head, tail) = bytes.split_at(64 * 1024);
+        assert!(whole.as_bytes().starts_with(head) && whole.as_bytes().ends_with(tail));
+    }
+    // Both streams of each job, and what comes and goes.
+    let most = 16 * 2 * 256 + 32 * 1024;
+    let taken = peak(&server) - before;
+    assert!(taken <= most, "{taken} KiB are more than {most}");
+}

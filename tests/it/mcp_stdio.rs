@@ -28,6 +28,10 @@ pub(crate) struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(|home| vec!["--workspace".into(), home.join("workspace")])
+    }
+
+    fn start_with(arguments: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let workspace = home.path().join("workspace");
         fs::create_dir(&workspace).unwrap();
@@ -37,8 +41,7 @@ impl Server {
         }
         let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
             .arg("serve")
-            .arg("--workspace")
-            .arg(&workspace)
+            .args(arguments(home.path()))
             .env("XDG_STATE_HOME", home.path().join("state"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -50,8 +53,29 @@ impl Server {
         Self { child, to, from, home, longest: 0 }
     }
 
+    /// A server whose policy allows `cat`, with limits of its own.
+    pub(crate) fn with_limits(limits: &str) -> Self {
+        let server = Self::start_with(|home| {
+            let policy = home.join("policy.toml");
+            let (workspace, log) = (home.join("workspace"), home.join("state/cofferdam"));
+            fs::create_dir_all(&log).unwrap();
+            let text = format!(
+                "version = 1\nallow = [\"cat\"]\n[workspace]\npath = {workspace:?}\n[limits]\n{limits}\n[audit]\n\
+                 sinks = [{{ kind = \"file\", path = {:?} }}]\n",
+                log.join("audit.jsonl")
+            );
+            fs::write(&policy, text).unwrap();
+            vec!["--policy".into(), policy]
+        });
+        server.open()
+    }
+
     pub(crate) fn opened() -> Self {
-        let mut server = Self::start();
+        Self::start().open()
+    }
+
+    fn open(self) -> Self {
+        let mut server = self;
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "raw", "version": "1"}});
         let hello = server.ask("initialize", params);

@@ -92,7 +92,8 @@ impl CappedBuffer {
             let cut_off = if cut == Cut::Bytes { 0 } else { incomplete(&piece.before) };
             piece.before.truncate(piece.before.len() - cut_off);
             let (one, two) = self.tail.as_slices();
-            let first = if cut == Cut::Bytes { 0 } else { continuation_bytes(&[one, two].concat()) };
+            let start: Vec<u8> = self.tail.iter().take(3).copied().collect();
+            let first = if cut == Cut::Bytes { 0 } else { continuation_bytes(&start) };
             let lost_from = at.bytes + piece.before.len() as u64;
             let lines = self.total_newlines - newlines(one) - newlines(two) - at.lines;
             let lines = lines - newlines(&piece.before);
@@ -119,11 +120,19 @@ impl CappedBuffer {
     /// Unless `last`, a character that is incomplete at the end waits for its rest.
     #[must_use]
     pub fn read_within(&self, most: usize, last: bool) -> (Captured, Position) {
-        let (one, two) = self.tail.as_slices();
-        let end: Vec<u8> = [one, two, if self.tail.is_empty() { self.head.as_slice() } else { &[] }].concat();
-        let held = if last { 0 } else { incomplete(&end) };
-        let position = Position { bytes: self.total_bytes - held as u64, lines: self.total_newlines };
+        let position = self.end(last);
+        let held = index(self.total_bytes - position.bytes);
         (self.show(most, held), position)
+    }
+
+    /// The position after all that was written; unless `last`, before a character that is incomplete.
+    #[must_use]
+    pub fn end(&self, last: bool) -> Position {
+        let newest = self.tail.iter().rev().chain(self.head.iter().rev()).take(3).copied();
+        let mut end: Vec<u8> = newest.collect();
+        end.reverse();
+        let held = if last { 0 } else { incomplete(&end) };
+        Position { bytes: self.total_bytes - held as u64, lines: self.total_newlines }
     }
 
     /// Whether what stands before `at` ends a line, as far as that is still known.

@@ -110,6 +110,7 @@ proptest! {
         text.as_bytes().chunks(piece).for_each(|chunk| buffer.push(chunk));
         let (shown, position) = buffer.read_within(most, true);
         prop_assert_eq!(position.bytes, text.len() as u64);
+        prop_assert_eq!(position, buffer.end(false));
         prop_assert_eq!(position.lines, newlines(text.as_bytes()));
         prop_assert_eq!(shown.invalid_bytes, 0);
         match shown.dropped {
