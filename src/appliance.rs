@@ -186,8 +186,8 @@ impl Appliance {
     /// process tree is killed and the run is reported as cancelled.
     pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
-        let Call { request, stdin, context, live, tap } = call;
-        let judged = self.judge(&request, stdin.as_ref());
+        let Call { request, stdin, context, live, tap, refused } = call;
+        let judged = refused.map_or_else(|| self.judge(&request, stdin.as_ref()), Err);
         // Held until the end is recorded.
         let (plan, _place) = match judged.and_then(|plan| Ok((plan, self.place()?))) {
             Ok(ready) => ready,

@@ -27,6 +27,8 @@ pub struct Call {
     pub live: Option<mpsc::Sender<Chunk>>,
     /// Where the capture is kept, for callers that read it while the command runs; one for each call.
     pub tap: Option<Arc<Tap>>,
+    /// The caller's own reason to refuse it: it is not judged, but recorded as every refusal is.
+    pub refused: Option<Denial>,
 }
 
 /// What became of a call.

@@ -38,6 +38,15 @@ impl<R: Runner> Server<R> {
         call.request.background = true;
         let owner = entry.kit.prefix.clone();
         let handle = Handle { owner, name: words::program(&program), tap: Arc::clone(&tap) };
+        let job = match self.jobs.admit(handle) {
+            Ok(job) => job,
+            Err(in_the_way) => {
+                // Through the same door, so that it is recorded.
+                call.refused = Some(words::jobs_in_the_way(&in_the_way));
+                let outcome = self.runner.run(call, context.ct.clone()).await;
+                return Ok(payload::result(&program, outcome));
+            }
+        };
         let runner = Arc::clone(&self.runner);
         let filled = Arc::clone(&tap);
         let run = |cancel| async move {
@@ -46,10 +55,7 @@ impl<R: Runner> Server<R> {
             drop(permit); // only now has everything about it been recorded
             end
         };
-        let job = match self.jobs.start(handle, run, End::lost) {
-            Ok(job) => job,
-            Err(in_the_way) => return Ok(payload::error(words::jobs_in_the_way(&in_the_way))),
-        };
+        self.jobs.start(&job, run, End::lost);
         if channel.lasts() {
             tokio::spawn(push::follow(Arc::clone(&job), channel.clone()));
         }

@@ -125,7 +125,7 @@ impl<R: Runner> Server<R> {
             ..Request::default()
         };
         let context = self.context(&entry.tool.name, context);
-        (program, Call { request, stdin: asked.stdin, context, live: None, tap: Some(tap) })
+        (program, Call { request, stdin: asked.stdin, context, live: None, tap: Some(tap), refused: None })
     }
 
     /// The channel of one request: it hears what it opted into, until it is cancelled.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::offer::{Kit, Offer};
+use crate::policy::{Denial, Reason, RuleKind};
 use crate::run::jobs::{Bounds, Gone, Job};
 
 /// The trust contract: what is controlled, what is not, and what has to stand around it.
@@ -86,17 +87,20 @@ pub(super) fn program(name: &str) -> String {
 }
 
 /// Why no further job is started.
-pub(super) fn jobs_in_the_way<E>(jobs: &[Arc<Job<E>>]) -> String {
+pub(super) fn jobs_in_the_way<E>(jobs: &[Arc<Job<E>>]) -> Denial {
     let mut names: Vec<String> =
         jobs.iter().take(MOST_NAMES).map(|job| format!("{} ({})", job.id, job.handle.name)).collect();
     if jobs.len() > MOST_NAMES {
         names.push(format!("and {} more", jobs.len() - MOST_NAMES));
     }
-    format!(
-        "{} jobs are running already, as many as the policy allows (limits.max_jobs): {}. Wait for one of them or kill it.",
+    let message = format!(
+        "{} jobs are running already, as many as the policy allows (limits.max_jobs): {}. Wait for one of them or \
+         kill it.",
         jobs.len(),
         names.join(", ")
-    )
+    );
+    Denial::new("limits.max_jobs", RuleKind::Limit, Reason::RateLimited, message)
+        .instead("wait for one of them or kill it")
 }
 
 /// Why a handle leads to no job.

@@ -276,6 +276,21 @@ fn the_name_is_judged_before_the_working_directory() {
 }
 
 #[test]
+fn a_background_job_has_a_bound_of_its_own() {
+    let policy = policy(&["ls"], |_| {});
+    let ask = |timeout| policy.judge(&Request { timeout, background: true, ..request(&["ls"]) }, root());
+    let hour = Duration::from_secs(3600);
+    for (asked, granted, clamped) in [
+        (None, hour, false),
+        (Some(Duration::from_secs(600)), Duration::from_secs(600), false),
+        (Some(hour * 2), hour, true),
+    ] {
+        let authorized = allowed(ask(asked));
+        assert_eq!((authorized.timeout(), authorized.timeout_clamped()), (granted, clamped), "{asked:?}");
+    }
+}
+
+#[test]
 fn timeouts_are_clamped_and_said_so() {
     let policy = policy(&["ls"], |_| {});
     let ask = |timeout| policy.judge(&Request { timeout, ..request(&["ls"]) }, root());

@@ -71,29 +71,31 @@ impl<E: Became> Jobs<E> {
         Self { bounds, stop, state: Mutex::new(State { minted: 0, running, finished, gone }) }
     }
 
-    /// Starts a job: `run` makes its future, which is given the token that tells it to end. `lost` is what
-    /// became of it when the future panics. The job is found by its handle from here on.
+    /// Mints a job, which counts as running and is found by its handle from here on: [`Jobs::start`] it.
     ///
     /// # Errors
     /// The jobs in the way, when as many run as may.
+    pub fn admit(&self, handle: Handle) -> Result<Arc<Job<E>>, Vec<Arc<Job<E>>>> {
+        let mut state = self.state();
+        if state.running.len() >= self.bounds.running {
+            return Err(state.running.clone());
+        }
+        state.minted += 1;
+        let job = Arc::new(Job::new(state.minted, handle, self.stop.child_token()));
+        state.running.push(Arc::clone(&job));
+        Ok(job)
+    }
+
+    /// Starts an admitted job: `run` makes its future, which is given the token that tells it to end. `lost`
+    /// is what became of it when the future panics.
     pub fn start<F: Future<Output = E> + Send + 'static>(
         self: &Arc<Self>,
-        handle: Handle,
+        job: &Arc<Job<E>>,
         run: impl FnOnce(CancellationToken) -> F,
         lost: impl FnOnce() -> E + Send + 'static,
-    ) -> Result<Arc<Job<E>>, Vec<Arc<Job<E>>>> {
-        let job = {
-            let mut state = self.state();
-            if state.running.len() >= self.bounds.running {
-                return Err(state.running.clone());
-            }
-            state.minted += 1;
-            let job = Arc::new(Job::new(state.minted, handle, self.stop.child_token()));
-            state.running.push(Arc::clone(&job));
-            job
-        };
+    ) {
         let work = tokio::spawn(run(job.cancel.clone()));
-        let (jobs, watched) = (Arc::clone(self), Arc::clone(&job));
+        let (jobs, watched) = (Arc::clone(self), Arc::clone(job));
         tokio::spawn(async move {
             let became = work.await.unwrap_or_else(|error| {
                 tracing::error!(%error, job = %watched.id, "a job ended in a panic");
@@ -108,7 +110,6 @@ impl<E: Became> Jobs<E> {
                 () = jobs.stop.cancelled() => {}
             }
         });
-        Ok(job)
     }
 
     /// The job of a handle, among those of `owner`.

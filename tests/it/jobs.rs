@@ -236,6 +236,10 @@ async fn no_more_jobs_run_than_may_and_the_refusal_names_those_in_the_way() {
          for one of them or kill it."
     );
     assert_eq!(refused(&answer), expected);
+    assert!(
+        client.calls.recv().await.unwrap().refused.is_some(),
+        "the refusal goes the way of all, to be recorded"
+    );
     ask(&mut client, "sh_kill", json!({"job": one})).await;
     ended(&mut client, &one).await;
     client.start_job(4).await;

@@ -194,6 +194,8 @@ fn a_job_is_bound_neither_to_the_time_of_a_run_nor_to_the_last_place() {
         answer["result"]["isError"] == true && jobs.iter().all(|job| refusal.contains(job.as_str())),
         "{answer}"
     );
+    let denied = records_of(&server, "run.denied");
+    assert_eq!((denied.len(), &denied[0]["rule_id"]), (1, &json!("limits.max_jobs")), "{denied:?}");
     assert_eq!(tool(&mut server, "sh_run", json!({"command": "true"}))["exit"], 0);
     let times: Vec<Value> =
         records_of(&server, "run.start").iter().map(|record| record["timeout_ms"].clone()).collect();

@@ -55,12 +55,16 @@ impl Runner for Fake {
         let arguments: Vec<String> =
             call.request.argv.iter().skip(1).map(|word| String::from_utf8(word.clone()).unwrap()).collect();
         let tap = call.tap.clone().unwrap();
-        if !["gone", "rm", "panic"].contains(&name.as_str()) {
+        let refused = call.refused.clone();
+        if refused.is_none() && !["gone", "rm", "panic"].contains(&name.as_str()) {
             tap.begin(Budget { bytes: self.kept, lines: 100_000 }).unwrap();
         }
         self.calls.send(call).unwrap();
         let (killed, finish) = (Arc::clone(&self.killed), Arc::clone(&self.finish));
         async move {
+            if let Some(denial) = refused {
+                return Outcome::Denied(denial);
+            }
             match name.as_str() {
                 "echo" => {
                     tap.push(Stream::Stdout, format!("{}\n", arguments.join(" ")).as_bytes());

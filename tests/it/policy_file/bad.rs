@@ -29,6 +29,7 @@ const BAD: &[Row] = &[
     ("allow = [\"ls\"]\n[limits]\ntimeout = \"soon\"", 4, "limits.timeout", &["\"soon\" is not a duration"]),
     ("allow = [\"ls\"]\n[limits]\ntimeout = \"0s\"", 4, "limits.timeout", &["too small"]),
     ("allow = [\"ls\"]\n[limits]\ntimeout = \"6m\"", 4, "limits.timeout", &["timeout (6m) exceeds max_timeout (5m)"]),
+    ("allow = [\"ls\"]\n[limits]\njobs = 2\nmax_jobs = 3", 5, "limits.max_jobs", &["max_jobs (3) exceeds jobs (2)"]),
     ("allow = [\"ls\"]\n[limits]\nmemory = \"much\"", 4, "limits.memory", &["\"much\" is not a size"]),
     ("allow = [\"ls\"]\n[limits]\noutput_bytes = 1023", 4, "limits.output_bytes", &["too small", "1KiB"]),
     ("allow = [\"ls\"]\n[limits]\noutput_lines = 9", 4, "limits.output_lines", &["too small", "from 10"]),
