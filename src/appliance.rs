@@ -6,6 +6,7 @@
 mod hints;
 pub mod host;
 mod outcome;
+mod places;
 mod recording;
 mod records;
 
@@ -17,9 +18,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::places::Places;
 use crate::audit::{Audit, AuditError, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
 use crate::fault;
@@ -64,7 +66,7 @@ pub struct Appliance {
     policy: Policy,
     launcher: Launcher,
     audit: Audit,
-    places: Semaphore,
+    places: Places,
     /// Profiles by allow-list entry and program file, made at first use.
     profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
     /// What the host was found to be at start, where it was looked at.
@@ -114,7 +116,7 @@ impl Appliance {
     fn with(config: Arc<Config>, launcher: Launcher) -> Result<Self, StartError> {
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
-        let places = Semaphore::new(config.limits.jobs);
+        let places = Places::new(&config);
         let (profiles, touched) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
         Ok(Self { policy, launcher, audit, places, profiles, host: None, recording: None, touched })
     }
@@ -186,10 +188,13 @@ impl Appliance {
     /// process tree is killed and the run is reported as cancelled.
     pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
-        let Call { request, stdin, context, live, tap, refused } = call;
+        let Call { request, stdin, mut context, live, tap, refused } = call;
+        context.toolkit.clone_from(&request.toolkit);
         let judged = refused.map_or_else(|| self.judge(&request, stdin.as_ref()), Err);
         // Held until the end is recorded.
-        let (plan, _place) = match judged.and_then(|plan| Ok((plan, self.place()?))) {
+        let (plan, _place) = match judged
+            .and_then(|plan| Ok((plan, self.places.take(request.toolkit.as_deref())?)))
+        {
             Ok(ready) => ready,
             Err(denial) => {
                 let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();
@@ -233,7 +238,8 @@ impl Appliance {
     }
 
     fn judge(&self, request: &Request, stdin: Option<&Vec<u8>>) -> Result<Box<Authorized>, Denial> {
-        let limits = &self.config().limits;
+        let toolkit = request.toolkit.as_deref();
+        let limits = self.config().limits_of(toolkit);
         if let Some(bytes) = stdin.filter(|bytes| bytes.len() > limits.stdin_bytes) {
             let (asked, most) = (bytes.len(), limits.stdin_bytes);
             let message =
@@ -241,23 +247,11 @@ impl Appliance {
             return Err(Denial::new("limits.stdin_bytes", RuleKind::Limit, Reason::LimitTooHigh, message)
                 .instead("send less"));
         }
-        let cwd = self.config().workspace.resolve(request.cwd.as_deref());
+        let cwd = self.config().working_directory(toolkit, request.cwd.as_deref());
         match self.policy.judge(request, cwd) {
             Verdict::Allow(plan) => Ok(plan),
             Verdict::Deny(denial) => Err(denial),
         }
-    }
-
-    /// A place among the runs that the policy allows at the same time.
-    fn place(&self) -> Result<SemaphorePermit<'_>, Denial> {
-        self.places.try_acquire().map_err(|_| {
-            let message = format!(
-                "{} commands run already, as many as the policy allows (limits.jobs); try again when one has ended",
-                self.config().limits.jobs
-            );
-            Denial::new("limits.jobs", RuleKind::Limit, Reason::RateLimited, message)
-                .instead("try again when one has ended")
-        })
     }
 
     /// The kernel profile of an authorised command, made once per entry and program file.

@@ -125,6 +125,7 @@ impl<R: Runner> Server<R> {
     }
 
     fn find(&self, entry: &Entry, id: &str) -> Result<Arc<Job<End>>, String> {
-        self.jobs.find(&entry.kit.prefix, id).map_err(|gone| words::no_job(id, gone, self.jobs.bounds()))
+        let owner = &entry.kit.prefix;
+        self.jobs.find(owner, id).map_err(|gone| words::no_job(id, gone, self.jobs.bounds(owner)))
     }
 }

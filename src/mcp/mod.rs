@@ -27,7 +27,7 @@ mod tools;
 mod wire;
 pub mod words;
 
-pub use offer::{Kit, Offer};
+pub use offer::{Ceilings, Kit, Offer};
 pub use runner::Runner;
 pub use stdio::{Ended, ServeError, serve, serve_stdio};
 pub use wire::MAX_LINE_BYTES;

@@ -19,13 +19,14 @@ use super::cursor::Seal;
 use super::in_flight::Asked;
 use super::job_end::End;
 use super::level::{SessionLevel, SetLevel};
-use super::offer::Offer;
+use super::offer::{Ceilings, Kit, Offer};
 use super::runner::Runner;
 use super::stdio::OVER;
 use super::tools::{self, Entry, Verb};
 use super::{arguments, level, payload, stream, words};
 use crate::appliance::{Call, Outcome};
 use crate::audit::Context;
+use crate::config::ServerIdentity;
 use crate::policy::Request;
 use crate::run::Tap;
 use crate::run::jobs::{Bounds, Jobs};
@@ -60,12 +61,18 @@ impl<R: Runner> Server<R> {
         stop: CancellationToken,
     ) -> Self {
         let offer = runner.offer();
-        let bounds =
-            Bounds { running: offer.max_jobs, finished: offer.max_finished_jobs, ttl: offer.job_ttl };
+        let bounds = |own: Ceilings| Bounds {
+            running: own.max_jobs,
+            finished: own.max_finished_jobs,
+            ttl: own.job_ttl,
+        };
+        let own = |kit: &Kit| kit.ceilings.map(|own| (kit.prefix.clone(), bounds(own)));
+        let owners = offer.kits.iter().filter_map(own).collect();
+        let jobs = Jobs::new(bounds(offer.own()), owners, stop.clone());
         #[allow(deprecated, reason = "the protocol keeps logging until 2027-07-28 at the least")]
         let capabilities = ServerCapabilities::builder().enable_logging().enable_tools().build();
         let info = ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new("cofferdam", env!("CARGO_PKG_VERSION")))
+            .with_server_info(implementation(&offer.server))
             .with_instructions(words::instructions(&offer));
         Self {
             runner,
@@ -75,7 +82,7 @@ impl<R: Runner> Server<R> {
             session: uuid::Uuid::new_v4().to_string(),
             transport,
             places,
-            jobs: Arc::new(Jobs::new(bounds, stop.clone())),
+            jobs: Arc::new(jobs),
             seal: Seal::new(),
             level: Arc::default(),
             stop,
@@ -98,6 +105,7 @@ impl<R: Runner> Server<R> {
         Context {
             transport: Some(self.transport),
             tool: Some(tool.to_owned()),
+            toolkit: None,
             session_id: Some(self.session.clone()),
             request_id: Some(asked.clone().into_json_value().to_string()),
             client_name,
@@ -301,6 +309,17 @@ impl<R: Runner> ServerHandler for Server<R> {
             return Err(ErrorData::invalid_params(message, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+    }
+}
+
+/// Name and version as clients are told them.
+fn implementation(own: &ServerIdentity) -> Implementation {
+    let name = own.name.as_deref().unwrap_or("cofferdam");
+    let version = own.version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
+    let told = Implementation::new(name, version);
+    match &own.description {
+        Some(description) => told.with_description(description.clone()),
+        None => told,
     }
 }
 

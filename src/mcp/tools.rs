@@ -86,7 +86,7 @@ fn command() -> Value {
         json!({
             "command": {"type": "string", "description": "Exact name of an allowed command"},
             "args": {"type": "array", "items": {"anyOf": [text(), {"type": "number"}]}, "description": "One argument an element"},
-            "cwd": {"type": "string", "description": "Inside of the workspace; its root if absent"},
+            "cwd": {"type": "string", "description": "Inside of the workspace; if absent, its root or where the tool starts"},
             "stdin": text(),
             "timeout": {"type": "number", "exclusiveMinimum": 0, "description": "Seconds"}
         }),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::offer::{Kit, Offer};
+use super::offer::{Ceilings, Kit, Offer};
 use crate::policy::{Denial, Reason, RuleKind};
 use crate::run::jobs::{Bounds, Gone, Job};
 
@@ -33,36 +33,49 @@ pub fn startup(offer: &Offer) -> String {
 #[must_use]
 pub fn instructions(offer: &Offer) -> String {
     let kits = offer.kits.iter().map(|kit| format!("{}_run may start: {}.", kit.prefix, names(offer, kit)));
+    let kits = kits.collect::<Vec<_>>().join(" ");
+    let own =
+        offer.server.instructions.as_ref().map(|text| format!("{}\n\n", text.trim())).unwrap_or_default();
+    let tighter = if offer.kits.iter().any(|kit| kit.ceilings.is_some()) {
+        " Where a tool has limits of its own, its description says so."
+    } else {
+        ""
+    };
     format!(
-        "Runs single commands, with no shell, in {}. {} {} {CONTRACT}",
+        "{own}Runs single commands, with no shell, in {}. {kits} {}{tighter} {CONTRACT}",
         workspace(offer),
-        kits.collect::<Vec<_>>().join(" "),
-        limits(offer)
+        limits(offer.own())
     )
 }
 
 /// Description of the `run` tool of one prefix.
 #[must_use]
 pub fn run(offer: &Offer, kit: &Kit) -> String {
+    let own = kit.description.as_ref().map(|text| format!("{} ", text.trim())).unwrap_or_default();
+    let start = kit.directory.as_ref();
+    let start = start
+        .map(|path| format!(" Starts in {path}, which a relative cwd is relative to."))
+        .unwrap_or_default();
     format!(
-        "Runs one command to its end and returns its exit status, stdout and stderr. No shell: each element of args \
-         is one argument, as it is. Allowed commands: {}. Works in {}. {} {SHORT_CONTRACT}",
+        "{own}Runs one command to its end and returns its exit status, stdout and stderr. No shell: each element of args \
+         is one argument, as it is. Allowed commands: {}. Works in {}.{start} {} {SHORT_CONTRACT}",
         names(offer, kit),
         workspace(offer),
-        limits(offer)
+        limits(offer.ceilings(kit))
     )
 }
 
 /// Description of the `start` tool of one prefix.
 #[must_use]
 pub fn start(offer: &Offer, kit: &Kit) -> String {
+    let own = offer.ceilings(kit);
     format!(
         "Starts a command as {p}_run would, in the background, and returns a job handle at once. Follow it with \
          {p}_poll and {p}_output, end it with {p}_kill. At most {} jobs run at a time; a finished one is kept for {} s \
          and while it is among the newest {}; all end with the server.",
-        offer.max_jobs,
-        seconds(offer.job_ttl),
-        offer.max_finished_jobs,
+        own.max_jobs,
+        seconds(own.job_ttl),
+        own.max_finished_jobs,
         p = kit.prefix
     )
 }
@@ -131,7 +144,7 @@ fn workspace(offer: &Offer) -> String {
     format!("{} ({mode})", offer.workspace)
 }
 
-fn limits(offer: &Offer) -> String {
+fn limits(offer: Ceilings) -> String {
     format!(
         "Timeout {} s unless given, at most {} s. Of each output stream {} bytes or {} lines are kept (start and \
          end; the middle is dropped and counted). At most {} commands at a time.",
@@ -149,7 +162,7 @@ fn seconds(time: Duration) -> f64 {
 }
 
 fn names(offer: &Offer, kit: &Kit) -> String {
-    if offer.allow_any {
+    if offer.any(kit) {
         return "any".to_owned();
     }
     let mut text = String::new();
@@ -168,7 +181,7 @@ fn names(offer: &Offer, kit: &Kit) -> String {
     if more > 0 {
         text.push_str(&format!(" and {more} more (call {}_allowed)", kit.prefix));
     }
-    if !offer.patterns.is_empty() {
+    if !offer.patterns(kit).is_empty() {
         text.push_str(&format!("; names by pattern too (call {}_allowed)", kit.prefix));
     }
     text

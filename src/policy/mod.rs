@@ -18,6 +18,7 @@ pub mod paths;
 mod plain;
 #[cfg(test)]
 pub(crate) mod testing;
+mod toolkit;
 mod words;
 
 pub use allow::AllowList;
@@ -41,7 +42,7 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// A background job: bounded by `limits.max_job_time` in place of the timeouts of a run.
     pub background: bool,
-    /// Names that this caller's toolkit is narrowed to; absent means all of the policy.
+    /// Prefix of the toolkit it comes through, which only narrows; absent means all of the policy.
     pub toolkit: Option<String>,
 }
 

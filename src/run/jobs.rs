@@ -7,7 +7,7 @@
 
 mod job;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub trait Became: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Jobs<E> {
     bounds: Bounds,
+    /// Those of owners that have some of their own, beside the bounds of all.
+    owners: HashMap<String, Bounds>,
     stop: CancellationToken,
     state: Mutex<State<E>>,
 }
@@ -64,11 +66,11 @@ struct State<E> {
 }
 
 impl<E: Became> Jobs<E> {
-    /// An empty registry; `stop` ends every job.
+    /// An empty registry; `stop` ends every job. `owners` have bounds of their own, within those of all.
     #[must_use]
-    pub fn new(bounds: Bounds, stop: CancellationToken) -> Self {
+    pub fn new(bounds: Bounds, owners: HashMap<String, Bounds>, stop: CancellationToken) -> Self {
         let (running, finished, gone) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        Self { bounds, stop, state: Mutex::new(State { minted: 0, running, finished, gone }) }
+        Self { bounds, owners, stop, state: Mutex::new(State { minted: 0, running, finished, gone }) }
     }
 
     /// Mints a job, which counts as running and is found by its handle from here on: [`Jobs::start`] it.
@@ -79,6 +81,10 @@ impl<E: Became> Jobs<E> {
         let mut state = self.state();
         if state.running.len() >= self.bounds.running {
             return Err(state.running.clone());
+        }
+        let own = state.running.iter().filter(|job| job.handle.owner == handle.owner);
+        if own.clone().count() >= self.bounds(&handle.owner).running {
+            return Err(own.cloned().collect());
         }
         state.minted += 1;
         let job = Arc::new(Job::new(state.minted, handle, self.stop.child_token()));
@@ -103,10 +109,10 @@ impl<E: Became> Jobs<E> {
             });
             jobs.finished(&watched, became);
             watched.over.cancel();
-            let id = watched.id.clone();
+            let (id, ttl) = (watched.id.clone(), jobs.bounds(&watched.handle.owner).ttl);
             drop(watched);
             tokio::select! {
-                () = tokio::time::sleep(jobs.bounds.ttl) => jobs.forget(&id, Gone::Expired),
+                () = tokio::time::sleep(ttl) => jobs.forget(&id, Gone::Expired),
                 () = jobs.stop.cancelled() => {}
             }
         });
@@ -126,10 +132,10 @@ impl<E: Became> Jobs<E> {
         Err(past.map_or(Gone::Unknown, |(_, _, why)| *why))
     }
 
-    /// The bounds it keeps.
+    /// The bounds it keeps for `owner`.
     #[must_use]
-    pub fn bounds(&self) -> Bounds {
-        self.bounds
+    pub fn bounds(&self, owner: &str) -> Bounds {
+        self.owners.get(owner).copied().unwrap_or(self.bounds)
     }
 
     /// Whoever sees that a job has ended finds its place free.
@@ -140,6 +146,16 @@ impl<E: Became> Jobs<E> {
         state.running.retain(|other| other.id != job.id);
         if state.running.len() < before && job.ended().is_some_and(Became::came_about) {
             state.finished.push_back(Arc::clone(job));
+        }
+        let owner = &job.handle.owner;
+        while state.finished.iter().filter(|other| other.handle.owner == *owner).count()
+            > self.bounds(owner).finished
+        {
+            let oldest = state.finished.iter().position(|other| other.handle.owner == *owner);
+            match oldest.and_then(|at| state.finished.remove(at)) {
+                Some(oldest) => state.remember(&oldest, Gone::Displaced),
+                None => break,
+            }
         }
         while state.finished.len() > self.bounds.finished {
             if let Some(oldest) = state.finished.pop_front() {

@@ -51,4 +51,5 @@ mod support;
 mod technique_names;
 mod techniques;
 mod told;
+mod toolkits;
 mod verdict;

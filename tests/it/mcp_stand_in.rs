@@ -31,8 +31,8 @@ impl Runner for Fake {
     fn offer(&self) -> Offer {
         Offer {
             kits: vec![
-                Kit { prefix: "sh".to_owned(), names: self.names.clone() },
-                Kit { prefix: "git".to_owned(), names: vec!["git".to_owned()] },
+                Kit { prefix: "sh".to_owned(), names: self.names.clone(), ..Kit::default() },
+                Kit { prefix: "git".to_owned(), names: vec!["git".to_owned()], ..Kit::default() },
             ],
             patterns: Vec::new(),
             allow_any: false,
@@ -47,6 +47,7 @@ impl Runner for Fake {
             max_jobs: 2,
             max_finished_jobs: 3,
             job_ttl: self.ttl,
+            ..Offer::default()
         }
     }
 

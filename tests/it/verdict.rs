@@ -161,6 +161,7 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
         allow_any: false,
         argument_rules: true,
         toolkits: BTreeMap::new(),
+        server: Default::default(),
         missing: Vec::new(),
         grammars: Vec::new(),
         programs: Programs::new("/nonexistent"),

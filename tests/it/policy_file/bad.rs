@@ -87,6 +87,18 @@ const BAD: &[Row] = &[
     ("allow = [\"ls\"]\n[audit]\non_failure = \"ignore\"", 4, "audit.on_failure", &["valid: refuse"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncommands = [\"lz\"]", 4, "toolkit.git.commands[0]", &["not allowed by this policy", "valid: ls"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncommands = []", 3, "toolkit.git.commands", &["admits nothing"]),
+    ("allow = [\"ls\"]\n[toolkit.git]\ncomands = [\"ls\"]", 4, "toolkit.git.comands", &["unknown key", "did you mean commands?", "valid: commands, cwd, description, limits"]),
+    ("allow = [\"ls\"]\n[toolkit.git]\ncwd = \"/\"", 4, "toolkit.git.cwd", &["outside of the workspace", "name a directory of the workspace"]),
+    ("allow = [\"ls\"]\n[toolkit.git]\ncwd = \"none\"", 4, "toolkit.git.cwd", &["not an existing directory: none"]),
+    ("allow = [\"ls\"]\n[toolkit.git]\ndescription = \"a\\u0007\"", 4, "toolkit.git.description", &["control character"]),
+    ("allow = [\"ls\"]\n[toolkit.git]\nlimits = { memory = \"2GiB\" }", 4, "toolkit.git.limits.memory", &["2GiB exceeds memory (1GiB)", "may only be stricter", "limits.memory"]),
+    ("allow = [\"ls\"]\n[toolkit.git.limits]\ntimeout = \"6m\"", 4, "toolkit.git.limits.timeout", &["exceeds max_timeout (5m)"]),
+    ("allow = [\"ls\"]\n[toolkit.git.limits]\njobs = 9", 4, "toolkit.git.limits.jobs", &["9 exceeds jobs (8)"]),
+    ("allow = [\"ls\"]\n[toolkit.git.limits]\njobs = 0", 4, "toolkit.git.limits.jobs", &["too small"]),
+    ("allow = [\"ls\"]\n[toolkit.git.limits]\ncpu_time = \"1500ms\"", 4, "toolkit.git.limits.cpu_time", &["whole seconds"]),
+    ("allow = [\"ls\"]\n[toolkit.git.limits]\narguments = 5", 4, "toolkit.git.limits.arguments", &["unknown key"]),
+    ("allow = [\"ls\"]\n[server]\nname = \"\"", 4, "server.name", &["is empty"]),
+    ("allow = [\"ls\"]\n[server]\ninstruction = \"x\"", 4, "server.instruction", &["did you mean instructions?"]),
     ("allow = [\"ls\"]\n[toolkit.\"9x\"]", 3, "toolkit.9x", &["not a tool prefix"]),
 ];
 
