@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::places::Places;
 use crate::audit::{Audit, AuditError, HostFacts, OpenRun};
-use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
+use crate::config::{Command, Config, ConfigError, Limits, RunUser, Switch, server_environment};
 use crate::fault;
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
@@ -305,7 +305,9 @@ impl Appliance {
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
         let facts = self.launcher.facts();
-        let mut limits = rlimits::of(plan.limits(), &facts.hard_limits, facts.cgroup.counts_processes());
+        // The kernel counts the processes of all runs of the user, those of other toolkits included.
+        let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
+        let mut limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
         if prepared.profile.has(Switch::Ipc) {
             rlimits::allow_queues(&mut limits, &facts.hard_limits);
         }

@@ -162,7 +162,6 @@ pub const KEYS: &[Key] = &[
     key("toolkit.PREFIX.limits", "output_bytes", Kind::Size(KIB, GIB), OF_LIMITS, "kept bytes a stream of its runs"),
     key("toolkit.PREFIX.limits", "output_lines", Kind::Count(10, 100_000_000), OF_LIMITS, "kept lines a stream of its runs"),
     key("toolkit.PREFIX.limits", "memory", Kind::Size(16 * MIB, 1024 * TIB), OF_LIMITS, "address space of each of its processes"),
-    key("toolkit.PREFIX.limits", "processes", Kind::Count(1, 4_194_304), OF_LIMITS, "processes and threads of the user its commands run as"),
     key("toolkit.PREFIX.limits", "cpu_time", Kind::Duration(SECOND, MONTH), OF_LIMITS, "processor time of each of its processes, whole seconds"),
     key("toolkit.PREFIX.limits", "file_size", Kind::Size(0, 1024 * TIB), OF_LIMITS, "largest file one of its commands may write"),
     key("toolkit.PREFIX.limits", "open_files", Kind::Count(16, 1_048_576), OF_LIMITS, "open descriptors of each of its processes"),

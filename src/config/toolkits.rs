@@ -243,7 +243,6 @@ fn limit<'l>(limits: &'l mut Limits, name: &str) -> Result<Slot<'l>, String> {
         "output_bytes" => Slot::Size(&mut limits.output_bytes),
         "output_lines" => Slot::Size(&mut limits.output_lines),
         "memory" => Slot::Number(&mut limits.memory),
-        "processes" => Slot::Number(&mut limits.processes),
         "cpu_time" => Slot::Time(&mut limits.cpu_time),
         "file_size" => Slot::Number(&mut limits.file_size),
         "open_files" => Slot::Number(&mut limits.open_files),

@@ -48,7 +48,7 @@ fn every_limit_of_a_toolkit_is_one_of_the_policy_and_is_never_above_it() {
         assert_eq!(limit(&mut own, key.name).unwrap().get(), most, "what is refused is not set");
         seen.push(key.name);
     }
-    assert_eq!(seen.len(), 15);
+    assert_eq!(seen.len(), 14);
     assert!(tighten(&mut policy.clone(), &policy, "arguments", 1).is_err());
     // `timeout` is measured against the `max_timeout` of the toolkit itself, which is read first.
     let place = |name| seen.iter().position(|own| *own == name);
