@@ -6,6 +6,7 @@
 mod hints;
 pub mod host;
 mod outcome;
+mod places;
 mod recording;
 mod records;
 
@@ -17,16 +18,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::places::Places;
 use crate::audit::{Audit, AuditError, HostFacts, OpenRun};
-use crate::config::{Command, Config, ConfigError, RunUser, Switch, server_environment};
+use crate::config::{Command, Config, ConfigError, Limits, RunUser, Switch, server_environment};
 use crate::fault;
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
-use crate::run::foreground::{self, Budget, Finished};
-use crate::run::{Chunk, Exit};
+use crate::run::foreground::{self, Finished, Outputs};
+use crate::run::{Budget, Chunk, Exit, Tap};
 use crate::sandbox::host::Own;
 use crate::sandbox::own;
 use crate::sandbox::profile::Profile;
@@ -64,7 +66,7 @@ pub struct Appliance {
     policy: Policy,
     launcher: Launcher,
     audit: Audit,
-    places: Semaphore,
+    places: Places,
     /// Profiles by allow-list entry and program file, made at first use.
     profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
     /// What the host was found to be at start, where it was looked at.
@@ -114,7 +116,7 @@ impl Appliance {
     fn with(config: Arc<Config>, launcher: Launcher) -> Result<Self, StartError> {
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
-        let places = Semaphore::new(config.limits.jobs);
+        let places = Places::new(&config);
         let (profiles, touched) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
         Ok(Self { policy, launcher, audit, places, profiles, host: None, recording: None, touched })
     }
@@ -186,10 +188,13 @@ impl Appliance {
     /// process tree is killed and the run is reported as cancelled.
     pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
-        let Call { request, stdin, context, live } = call;
-        let judged = self.judge(&request, stdin.as_ref());
+        let Call { request, stdin, mut context, live, tap, refused } = call;
+        context.toolkit.clone_from(&request.toolkit);
+        let judged = refused.map_or_else(|| self.judge(&request, stdin.as_ref()), Err);
         // Held until the end is recorded.
-        let (plan, _place) = match judged.and_then(|plan| Ok((plan, self.place()?))) {
+        let (plan, _place) = match judged
+            .and_then(|plan| Ok((plan, self.places.take(request.toolkit.as_deref())?)))
+        {
             Ok(ready) => ready,
             Err(denial) => {
                 let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();
@@ -217,7 +222,7 @@ impl Appliance {
         };
         let queue = accepted.elapsed();
         let result = match &prepared {
-            Ok(prepared) => self.execute(&plan, prepared, stdin, live, &cancel).await,
+            Ok(prepared) => self.execute(&plan, prepared, stdin, (live, tap), &cancel).await,
             Err(e) => Err(e.clone()),
         };
         match result {
@@ -233,7 +238,8 @@ impl Appliance {
     }
 
     fn judge(&self, request: &Request, stdin: Option<&Vec<u8>>) -> Result<Box<Authorized>, Denial> {
-        let limits = &self.config().limits;
+        let toolkit = request.toolkit.as_deref();
+        let limits = self.config().limits_of(toolkit);
         if let Some(bytes) = stdin.filter(|bytes| bytes.len() > limits.stdin_bytes) {
             let (asked, most) = (bytes.len(), limits.stdin_bytes);
             let message =
@@ -241,23 +247,11 @@ impl Appliance {
             return Err(Denial::new("limits.stdin_bytes", RuleKind::Limit, Reason::LimitTooHigh, message)
                 .instead("send less"));
         }
-        let cwd = self.config().workspace.resolve(request.cwd.as_deref());
+        let cwd = self.config().working_directory(toolkit, request.cwd.as_deref());
         match self.policy.judge(request, cwd) {
             Verdict::Allow(plan) => Ok(plan),
             Verdict::Deny(denial) => Err(denial),
         }
-    }
-
-    /// A place among the runs that the policy allows at the same time.
-    fn place(&self) -> Result<SemaphorePermit<'_>, Denial> {
-        self.places.try_acquire().map_err(|_| {
-            let message = format!(
-                "{} commands run already, as many as the policy allows (limits.jobs); try again when one has ended",
-                self.config().limits.jobs
-            );
-            Denial::new("limits.jobs", RuleKind::Limit, Reason::RateLimited, message)
-                .instead("try again when one has ended")
-        })
     }
 
     /// The kernel profile of an authorised command, made once per entry and program file.
@@ -300,7 +294,7 @@ impl Appliance {
         plan: &Authorized,
         prepared: &Prepared,
         stdin: Option<Vec<u8>>,
-        live: Option<mpsc::Sender<Chunk>>,
+        (live, tap): (Option<mpsc::Sender<Chunk>>, Option<Arc<Tap>>),
         cancel: &CancellationToken,
     ) -> Result<(i32, Finished), LaunchError> {
         let io_error = |step: &'static str| {
@@ -311,14 +305,17 @@ impl Appliance {
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
         let facts = self.launcher.facts();
-        let mut limits = rlimits::of(plan.limits(), &facts.hard_limits, facts.cgroup.counts_processes());
+        // The kernel counts the processes of all runs of the user, those of other toolkits included.
+        let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
+        let mut limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
         if prepared.profile.has(Switch::Ipc) {
             rlimits::allow_queues(&mut limits, &facts.hard_limits);
         }
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
-        let finished = foreground::foreground(running, ours, stdin, budget, live, cancel);
+        let outputs = Outputs { budget, live, tap: tap.unwrap_or_default() };
+        let finished = foreground::foreground(running, ours, stdin, outputs, cancel);
         Ok((pid, finished.await.map_err(io_error("capture"))?))
     }
 

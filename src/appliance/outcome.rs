@@ -1,6 +1,7 @@
 //! A call of the appliance and what becomes of it: values, made by [`Appliance::run`](super::Appliance::run)
 //! and read by `cli/`, `mcp/` and programs that embed the library.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -10,7 +11,7 @@ use super::Hint;
 use crate::audit::{AuditError, Context};
 use crate::launch::DeniedCall;
 use crate::policy::{Denial, Request};
-use crate::run::{Captured, Chunk, Exit};
+use crate::run::{Captured, Chunk, Exit, Tap};
 
 /// One command to run on behalf of somebody.
 #[derive(Debug, Default)]
@@ -24,6 +25,10 @@ pub struct Call {
     /// Output as it comes, beside the capture. A receiver that does not read holds the command up
     /// (until its timeout), as a full pipe would.
     pub live: Option<mpsc::Sender<Chunk>>,
+    /// Where the capture is kept, for callers that read it while the command runs; one for each call.
+    pub tap: Option<Arc<Tap>>,
+    /// The caller's own reason to refuse it: it is not judged, but recorded as every refusal is.
+    pub refused: Option<Denial>,
 }
 
 /// What became of a call.

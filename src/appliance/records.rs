@@ -127,10 +127,10 @@ pub(super) fn run_denied<'a>(
     stdin: Option<&Vec<u8>>,
     denial: &'a Denial,
 ) -> RunDenied<'a> {
-    let workspace: &Path = &config.workspace.path;
+    let home: &Path = config.directory_of(request.toolkit.as_deref());
     RunDenied {
         argv: &request.argv,
-        cwd: request.cwd.as_deref().unwrap_or(workspace),
+        cwd: request.cwd.as_deref().unwrap_or(home),
         env_names,
         stdin_bytes: stdin.map(|bytes| bytes.len() as u64),
         rule_id: &denial.rule,

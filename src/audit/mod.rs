@@ -81,6 +81,8 @@ pub struct Context {
     pub transport: Option<&'static str>,
     /// MCP tool name, or `exec` for the command line.
     pub tool: Option<String>,
+    /// Prefix of the toolkit that the tool belongs to.
+    pub toolkit: Option<String>,
     /// MCP session, or one made for a stdio connection.
     pub session_id: Option<String>,
     /// JSON-RPC id as JSON text.

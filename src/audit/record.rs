@@ -83,6 +83,9 @@ fn command(
     correlation(&mut body, site, context, &mut found);
     body.plain("run_id", run_id);
     body.text("tool", context.tool.as_deref().unwrap_or("exec"), 128, &mut found);
+    if let Some(toolkit) = &context.toolkit {
+        body.text("toolkit", toolkit, 64, &mut found);
+    }
     body.digest("policy_digest", Some(&site.origin.policy_digest));
     body.plain("cmd", &cmd);
     body.integer("argc", argv.count);

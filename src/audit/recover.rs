@@ -175,6 +175,7 @@ const REPEATED: &[&str] = &[
     "span_id",
     "run_id",
     "tool",
+    "toolkit",
     "policy_digest",
     "cmd",
     "argc",

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use self::lint::Book;
 use self::report::Findings;
-use crate::config::{Config, ConfigError, LoadOptions, examples, keys};
+use super::policy::ToolkitArgs;
+use crate::config::{Config, ConfigError, LoadOptions, Manifest, examples, keys};
 use crate::policy::{Policy, PolicyError};
 
 /// A policy that does not load, whose examples fail, or that has warnings where none may be.
@@ -33,6 +34,9 @@ Examples:
   cofferdam check                            the built-in policy, for the current directory
   cofferdam check policy.toml                a file; every fault with its line and column
   cofferdam check policy.toml --workspace .  with another workspace than the file names
+  cofferdam check mcp.json                   toolkits as JSON, under the built-in policy
+  cofferdam check policy.toml --config mcp.json
+                                             the same under a policy of your own
   cofferdam check --json policy.toml         the same as one JSON object
   cofferdam check policy.toml --deny-warnings --accept network-open
                                              for a pipeline: fails on what weakens it, but for this
@@ -43,9 +47,11 @@ Examples:
 Exit status: 0 the policy is good, 1 it is not (with --deny-warnings: or has a warning, or, with
 --diff, allows what the other refuses), 125 the command line is wrong or a corpus cannot be read.")]
 pub struct Args {
-    /// Policy file; without one, the built-in policy
+    /// Policy file, or toolkits as a JSON file (NAME.json); without one, the built-in policy
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    toolkits: ToolkitArgs,
     /// Directory to take in place of the policy's workspace
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
@@ -145,12 +151,28 @@ fn compared(args: &Args, other: &Path) -> Result<(String, u8), Failure> {
 
 fn load(args: &Args, file: Option<&Path>) -> Result<Policy, Failure> {
     let options = LoadOptions { workspace: args.workspace.clone(), ..LoadOptions::default() };
-    let config = match file {
-        Some(file) => Config::load_with(file, &options),
-        None => Config::builtin_with(&options),
+    let toolkits = &args.toolkits;
+    let config = match file.filter(|file| Manifest::is_named(file)) {
+        Some(json) if toolkits.config.is_none() => manifest(None, Some(json), args, &options),
+        Some(_) => return Err(Failure::Other("check of two JSON files failed: name one of them".into())),
+        None => manifest(file, toolkits.config.as_deref(), args, &options),
     };
     let config = Arc::new(config.map_err(Failure::Config)?);
     Ok(Policy::new(config, &crate::config::server_environment())?)
+}
+
+/// The policy of a file, or the built-in one, with the toolkits that stand beside it.
+fn manifest(
+    policy: Option<&Path>,
+    json: Option<&Path>,
+    args: &Args,
+    options: &LoadOptions,
+) -> Result<Config, ConfigError> {
+    match (Manifest::of(json, &args.toolkits.tools)?, policy) {
+        (Some(manifest), policy) => Config::with_manifest(policy, &manifest, options),
+        (None, Some(file)) => Config::load_with(file, options),
+        (None, None) => Config::builtin_with(options),
+    }
 }
 
 fn examine(policy: &Policy, accepted: &[String]) -> Result<Findings, PolicyError> {

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::policy::PolicyArgs;
+use super::policy::{PolicyArgs, ToolkitArgs};
 use crate::policy::{AllowList, Denial, Policy, Rule};
 
 /// Say whether a command would be allowed, by which rule, and inside which walls
@@ -25,6 +25,11 @@ use crate::policy::{AllowList, Denial, Policy, Rule};
 pub struct Args {
     #[command(flatten)]
     policy: PolicyArgs,
+    #[command(flatten)]
+    toolkits: ToolkitArgs,
+    /// Judge as a call through the tools of this prefix
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["allow", "stdin"])]
+    toolkit: Option<String>,
     /// Names that stand in for the policy's allow-list and its command tables (they need not be installed)
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     allow: Option<Vec<String>>,
@@ -44,6 +49,7 @@ const EXAMPLES: &str = "\
 Examples:
   cofferdam explain -- git log --oneline -3
   cofferdam explain --json --allow git,rg -- rm -rf x
+  cofferdam explain --config mcp.json --toolkit git -- rg x
   echo '{\"argv\":[\"rm\",\"-rf\",\"x\"],\"allow\":[\"git\"]}' | cofferdam explain --json --stdin
 
 In a line of --stdin, \"allow\" replaces the allow-list for that line; other fields are ignored and
@@ -100,7 +106,7 @@ fn explain(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::from(BAD_LINE) });
     }
     let argv: Vec<&[u8]> = args.argv.iter().map(|argument| argument.as_bytes()).collect();
-    let allowed = one(&policy, allow.as_ref(), &argv, args.json, out)?;
+    let allowed = one(&policy, allow.as_ref(), args.toolkit.as_deref(), &argv, args.json, out)?;
     Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -122,14 +128,20 @@ pub fn judge_lines(
 fn one(
     policy: &Policy,
     allow: Option<&AllowList>,
+    toolkit: Option<&str>,
     argv: &[&[u8]],
     json: bool,
     mut out: impl Write,
 ) -> io::Result<bool> {
     let words: Vec<_> = argv.iter().map(|argument| String::from_utf8_lossy(argument)).collect();
     let name = words.first().map_or("", AsRef::as_ref);
-    let verdict = policy.judge_argv(argv, allow);
-    let walls = verdict.as_ref().ok().map(|rule| profile::of(policy, &rule.command(name)));
+    let verdict = match toolkit {
+        Some(_) => {
+            policy.judge_toolkit(argv, toolkit, &policy.config().working_directory(toolkit, None), &[])
+        }
+        None => policy.judge_argv(argv, allow),
+    };
+    let walls = verdict.as_ref().ok().map(|rule| profile::of(policy, &rule.command(name), toolkit));
     if json {
         let mut line = Vec::new();
         let walls = walls.as_ref().map(ToString::to_string);
@@ -181,6 +193,6 @@ fn sentence(verdict: &Result<Rule<'_>, Denial>, name: &str) -> String {
 
 /// Loads what `--policy` and `--workspace` name.
 fn load_policy(args: &Args) -> Result<Policy, String> {
-    let config = args.policy.load().map_err(|error| error.to_string())?;
+    let config = args.policy.load_toolkits(&args.toolkits).map_err(|error| error.to_string())?;
     Policy::new(Arc::new(config), &crate::config::server_environment()).map_err(|error| error.to_string())
 }

@@ -1,8 +1,8 @@
-//! The flags that name a policy, the same for every subcommand that needs one.
+//! The flags that name a policy and its toolkits, the same for every subcommand that needs one.
 
 use std::path::PathBuf;
 
-use crate::config::{Config, ConfigError, LoadOptions};
+use crate::config::{Config, ConfigError, LoadOptions, Manifest};
 
 /// Which policy applies, and to which directory.
 #[derive(Debug, Default, clap::Args)]
@@ -15,7 +15,32 @@ pub struct PolicyArgs {
     pub workspace: Option<PathBuf>,
 }
 
+/// Toolkits as JSON, which only narrow the policy.
+#[derive(Debug, Default, clap::Args)]
+pub struct ToolkitArgs {
+    /// Toolkits as a JSON file: {"tools": {"Shell#git": {"allow": ["git"], "prefix": "git"}}}
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// One toolkit as inline JSON, such as Shell='{"allow":["git","rg"],"timeout":10}'; may be repeated
+    #[arg(long = "tool", value_name = "Shell={…}")]
+    pub tools: Vec<String>,
+}
+
 impl PolicyArgs {
+    /// Loads what the flags name, with the toolkits that others name.
+    ///
+    /// # Errors
+    /// Every fault of the policy, or of the toolkits.
+    pub fn load_toolkits(&self, toolkits: &ToolkitArgs) -> Result<Config, ConfigError> {
+        match Manifest::of(toolkits.config.as_deref(), &toolkits.tools)? {
+            None => self.load(),
+            Some(manifest) => {
+                let options = LoadOptions { workspace: self.workspace.clone(), ..LoadOptions::default() };
+                Config::with_manifest(self.policy.as_deref(), &manifest, &options)
+            }
+        }
+    }
+
     /// Loads what the flags name.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 
-use super::policy::PolicyArgs;
+use super::policy::{PolicyArgs, ToolkitArgs};
 use crate::appliance::Appliance;
 use crate::mcp::{self, Ended, Offer, words};
 
@@ -28,12 +28,17 @@ Examples:
   cofferdam serve                              the built-in policy, read-only, in this directory
   cofferdam serve --policy policy.toml         a policy of your own
   cofferdam serve --workspace ~/project        the built-in policy in another directory
+  cofferdam serve --config mcp.json            the toolkits of a JSON file, under the built-in policy
+  cofferdam serve --tool Shell='{\"allow\":[\"git\",\"rg\"],\"timeout\":10}'
+                                               one toolkit, without a file
 
 In the configuration of an MCP client:
   {\"mcpServers\": {\"cofferdam\": {\"command\": \"cofferdam\", \"args\": [\"serve\", \"--policy\", \"policy.toml\"]}}}")]
 pub struct Args {
     #[command(flatten)]
     policy: PolicyArgs,
+    #[command(flatten)]
+    toolkits: ToolkitArgs,
     /// Speak MCP on standard input and output (the default)
     #[arg(long)]
     stdio: bool,
@@ -42,9 +47,9 @@ pub struct Args {
 /// Runs the subcommand.
 pub fn run(args: Args) -> ExitCode {
     // The only transport there is; the flag says so for those who want to read it.
-    let Args { policy, stdio: _ } = args;
+    let Args { policy, toolkits, stdio: _ } = args;
     log_to_stderr();
-    let config = match policy.load() {
+    let config = match policy.load_toolkits(&toolkits) {
         Ok(config) => config,
         Err(error) => return failed(&error.to_string()),
     };

@@ -1,4 +1,4 @@
-//! What may run: `allow`, `allow_patterns`, `allow_any`, `[command.NAME]` and `[toolkit.PREFIX]`.
+//! What may run: `allow`, `allow_patterns`, `allow_any` and `[command.NAME]`.
 //!
 //! Resolves every name to its program while the policy loads. Called by `load.rs` only.
 
@@ -11,7 +11,7 @@ use super::load::Loader;
 use super::program::{Absent, Program, Programs};
 use super::read::{Reader, Section, Word};
 use super::workspace::Workspace;
-use super::{Command, Switch, Toolkit, argument_rules, builtin, examples, sections, values};
+use super::{Command, Switch, argument_rules, builtin, examples, sections, values};
 
 /// Everything that decides on names.
 #[derive(Debug, Default)]
@@ -21,6 +21,15 @@ pub(super) struct Names {
     pub(super) any: bool,
     /// Some list has an entry, be it at fault.
     listed: bool,
+}
+
+impl Names {
+    /// Whether some list of the policy admits this name.
+    pub(super) fn admit(&self, name: &str) -> bool {
+        self.any
+            || self.commands.contains_key(name)
+            || self.patterns.iter().any(|pattern| pattern.is_match(name))
+    }
 }
 
 pub(super) fn names<'t>(
@@ -107,32 +116,30 @@ fn program(loader: &mut Loader<'_, '_>, word: &Word, programs: &Programs) -> Opt
         Ok(program) => return Some(program),
         Err(absent) => absent,
     };
-    let remedy = builtin::remedy(&word.text);
-    match absent {
+    match &absent {
         Absent::NotFound(name) if loader.is_builtin() => {
-            let remedy = remedy.unwrap_or_else(|| "install it".into());
+            let remedy = builtin::remedy(name).unwrap_or_else(|| "install it".into());
             loader.missing.push(format!("{name}: not installed; {remedy}"));
         }
-        Absent::NotFound(name) if name.starts_with('/') => {
-            loader.reader.problem(word.at, &word.key, format!("program \"{name}\" does not exist"));
-        }
-        Absent::NotFound(name) => {
-            let remedy = remedy.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
-            let what = format!("program \"{name}\" is in no directory of environment.path{remedy}");
-            loader.reader.problem(word.at, &word.key, what);
-        }
-        Absent::InWorkspace(path) => {
-            let what = format!(
-                "program {} lies in the workspace, where nothing can be executed: install it elsewhere",
-                path.display()
-            );
-            loader.reader.problem(word.at, &word.key, what);
-        }
-        other @ (Absent::NotExecutable(_) | Absent::Relative(_)) => {
-            loader.reader.problem(word.at, &word.key, other.to_string());
-        }
+        _ => loader.reader.problem(word.at, &word.key, absence(&absent)),
     }
     None
+}
+
+/// Why there is no program, and what to do.
+pub(super) fn absence(absent: &Absent) -> String {
+    match absent {
+        Absent::NotFound(name) if name.starts_with('/') => format!("program \"{name}\" does not exist"),
+        Absent::NotFound(name) => {
+            let remedy = builtin::remedy(name).map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+            format!("program \"{name}\" is in no directory of environment.path{remedy}")
+        }
+        Absent::InWorkspace(path) => format!(
+            "program {} lies in the workspace, where nothing can be executed: install it elsewhere",
+            path.display()
+        ),
+        Absent::NotExecutable(_) | Absent::Relative(_) => absent.to_string(),
+    }
 }
 
 /// What the kernel grants the command, and its presets.
@@ -228,39 +235,4 @@ fn example_lines<'t>(
         loader.reader.problem(word.at, &word.key, what);
     }
     words.into_iter().map(|word| word.text).collect()
-}
-
-pub(super) fn toolkits<'t>(
-    loader: &mut Loader<'t, '_>,
-    root: &Section<'t>,
-    names: &Names,
-) -> BTreeMap<String, Toolkit> {
-    let mut toolkits = BTreeMap::new();
-    for (word, section) in loader.reader.named(root, "toolkit") {
-        if let Err(what) = values::tool_prefix(&word.text) {
-            loader.reader.problem(word.at, &word.key, what);
-        }
-        let commands = loader.reader.list(&section, "commands");
-        if commands.as_ref().is_some_and(Vec::is_empty) {
-            let what = "is empty, which admits nothing: leave the key out to admit all";
-            loader.reader.problem(section.at, &section.key_of("commands"), what);
-        }
-        for word in commands.iter().flatten() {
-            let known = names.any
-                || names.commands.contains_key(&word.text)
-                || names.patterns.iter().any(|pattern| pattern.is_match(&word.text));
-            if !known {
-                let what = format!("\"{}\" is not allowed by this policy", word.text.escape_debug());
-                let valid: Vec<String> = names.commands.keys().cloned().collect();
-                let guess = nearest(&word.text, valid.iter().map(String::as_str));
-                loader.reader.listed(word.at, &word.key, what, valid, guess);
-            }
-        }
-        let commands = commands.map(|words| words.into_iter().map(|word| word.text).collect());
-        toolkits.insert(word.text.clone(), Toolkit { prefix: word.text, commands });
-    }
-    if root.get("toolkit").is_none() {
-        toolkits.insert("sh".into(), Toolkit { prefix: "sh".into(), commands: None });
-    }
-    toolkits
 }

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ArgumentPattern, ArgumentRules, Command, Config, OnFailure, RunUser, Sink};
+use super::{ArgumentPattern, ArgumentRules, Command, Config, Limits, OnFailure, RunUser, Sink};
 
 /// `sha256:` and 64 hex digits.
 pub(super) fn of(config: &Config) -> String {
@@ -19,22 +19,24 @@ pub(super) fn of(config: &Config) -> String {
 }
 
 fn canonical(config: &Config) -> Value {
-    let limits = &config.limits;
     let toolkit = |(prefix, toolkit): (&String, &super::Toolkit)| {
-        json!([prefix, toolkit.commands.as_ref().map(sorted)])
+        json!({
+            "prefix": prefix,
+            "commands": toolkit.commands.as_ref().map(sorted),
+            "cwd": toolkit.directory.as_ref().map(|path| path.display().to_string()),
+            "limits": toolkit.limits.as_ref().map(limits),
+            "description": toolkit.description,
+        })
     };
+    let server = &config.server;
     json!({
         "version": 1,
         "workspace": [config.workspace.path.display().to_string(), config.workspace.write, config.workspace.repository_write],
         "path": config.environment.path,
         "pass": sorted(&config.environment.pass),
         "set": config.environment.set,
-        "limits": [
-            nanos(limits.timeout), nanos(limits.max_timeout), nanos(limits.cpu_time), limits.output_bytes,
-            limits.output_lines, limits.memory, limits.processes, limits.file_size, limits.open_files,
-            limits.arguments, limits.argument_bytes, limits.stdin_bytes, limits.jobs,
-        ],
-        "cgroup": limits.cgroup.to_string(),
+        "limits": limits(&config.limits),
+        "cgroup": config.limits.cgroup.to_string(),
         "read": sorted(config.sandbox.read.iter().map(|path| path.display())),
         "libraries": config.sandbox.libraries,
         "network": sorted(&config.sandbox.network),
@@ -57,7 +59,31 @@ fn canonical(config: &Config) -> Value {
             file.path.file_name().map(|name| name.to_string_lossy()), file.text.as_str(),
         )).collect::<Vec<_>>(),
         "toolkits": config.toolkits.iter().map(toolkit).collect::<Vec<_>>(),
+        // What an agent is told can change what it does.
+        "server": [&server.name, &server.version, &server.description, &server.instructions],
     })
+}
+
+fn limits(limits: &Limits) -> Value {
+    json!([
+        nanos(limits.timeout),
+        nanos(limits.max_timeout),
+        nanos(limits.cpu_time),
+        limits.output_bytes,
+        limits.output_lines,
+        limits.memory,
+        limits.processes,
+        limits.file_size,
+        limits.open_files,
+        limits.arguments,
+        limits.argument_bytes,
+        limits.stdin_bytes,
+        limits.jobs,
+        limits.max_jobs,
+        limits.max_finished_jobs,
+        nanos(limits.job_ttl),
+        nanos(limits.max_job_time),
+    ])
 }
 
 fn command(command: &Command) -> Value {

@@ -96,7 +96,9 @@ pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
     let plain = word.to_lowercase().replace('-', "_");
     candidates
         .into_iter()
-        .map(|candidate| (strsim::normalized_damerau_levenshtein(&plain, candidate), candidate))
+        .map(|candidate| {
+            (strsim::normalized_damerau_levenshtein(&plain, &candidate.replace('-', "_")), candidate)
+        })
         .filter(|(score, _)| *score >= 0.6)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate.to_owned())

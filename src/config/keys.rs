@@ -74,6 +74,9 @@ const MONTH: u64 = 30 * 24 * 3600 * SECOND;
 /// PATH of commands, and the only path programs are found through, unless the policy says otherwise.
 pub const SAFE_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
+/// What holds where a toolkit has no ceiling of its own.
+const OF_LIMITS: &str = "that of [limits]";
+
 /// Every key there is.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
@@ -89,7 +92,8 @@ pub const KEYS: &[Key] = &[
     key("", "sandbox", Kind::Section("sandbox"), "", "what the kernel grants beside the program itself"),
     key("", "audit", Kind::Section("audit"), "", "where records go"),
     key("", "command", Kind::Named("command.NAME"), "", "one table an allowed command; the key is the exact string a caller sends"),
-    key("", "toolkit", Kind::Named("toolkit.PREFIX"), "one toolkit sh with every command", "tool prefixes: [toolkit.sh] gives the tool sh_run"),
+    key("", "toolkit", Kind::Named("toolkit.PREFIX"), "one toolkit sh with every command", "tool prefixes: [toolkit.sh] gives the tool sh_run; several stand side by side"),
+    key("", "server", Kind::Section("server"), "", "what `serve` tells clients about itself"),
 
     key("workspace", "path", Kind::Text, "required (built-in policy: the current directory)", "absolute path of an existing directory"),
     key("workspace", "write", Kind::Bool, "false", "whether commands may write below it"),
@@ -111,8 +115,12 @@ pub const KEYS: &[Key] = &[
     key("limits", "arguments", Kind::Count(1, 65_536), "1024", "arguments of one command, its name included"),
     key("limits", "argument_bytes", Kind::Size(KIB, 128 * KIB), "128KiB", "bytes of all arguments, a terminator each included"),
     key("limits", "stdin_bytes", Kind::Size(0, GIB), "512KiB", "bytes of standard input a caller may send"),
-    key("limits", "jobs", Kind::Count(1, 4096), "8", "runs at the same time"),
     key("limits", "cgroup", Kind::Text, "auto", r#"cgroup v2 group a run: "auto" (in the server's own group where it is delegated, else resource limits alone), "require" (or nothing is served), "off", or the absolute path of a group without processes"#),
+    key("limits", "jobs", Kind::Count(1, 4096), "8", "runs at the same time, background jobs included"),
+    key("limits", "max_jobs", Kind::Count(1, 4096), "4", "background jobs at the same time; not more than jobs"),
+    key("limits", "max_finished_jobs", Kind::Count(1, 4096), "16", "finished jobs whose output is kept, the newest ones"),
+    key("limits", "job_ttl", Kind::Duration(1, MONTH), "10m", "how long a finished job is kept"),
+    key("limits", "max_job_time", Kind::Duration(1, MONTH), "30d", "wall clock of a job that names no timeout, and the largest that one may name"),
 
     key("sandbox", "read", Kind::List, r#"["@libraries"]"#, "absolute paths every command may read; @libraries: the loader, its cache and the libraries each program links"),
     key("sandbox", "network", Kind::TextOrList, "none", r#""none", or TCP ports to connect to: ["tcp:443"]"#),
@@ -146,6 +154,28 @@ pub const KEYS: &[Key] = &[
     key("command.NAME.examples", "deny", Kind::List, "[]", "lines that must be refused"),
 
     key("toolkit.PREFIX", "commands", Kind::List, "every command", "names its tools may run"),
+    key("toolkit.PREFIX", "cwd", Kind::Text, "workspace.path", "directory its commands start in, and that a relative cwd of a call is relative to; absolute, or relative to the workspace, and inside of it"),
+    key("toolkit.PREFIX", "description", Kind::Text, "absent", "a sentence before the description of its tools"),
+    key("toolkit.PREFIX", "limits", Kind::Section("toolkit.PREFIX.limits"), "", "ceilings of its runs, none above those of [limits]"),
+    key("toolkit.PREFIX.limits", "max_timeout", Kind::Duration(1, MONTH), OF_LIMITS, "largest timeout a caller of its tools gets"),
+    key("toolkit.PREFIX.limits", "timeout", Kind::Duration(1, MONTH), OF_LIMITS, "wall clock of its runs that name no timeout, at most max_timeout"),
+    key("toolkit.PREFIX.limits", "output_bytes", Kind::Size(KIB, GIB), OF_LIMITS, "kept bytes a stream of its runs"),
+    key("toolkit.PREFIX.limits", "output_lines", Kind::Count(10, 100_000_000), OF_LIMITS, "kept lines a stream of its runs"),
+    key("toolkit.PREFIX.limits", "memory", Kind::Size(16 * MIB, 1024 * TIB), OF_LIMITS, "address space of each of its processes"),
+    key("toolkit.PREFIX.limits", "cpu_time", Kind::Duration(SECOND, MONTH), OF_LIMITS, "processor time of each of its processes, whole seconds"),
+    key("toolkit.PREFIX.limits", "file_size", Kind::Size(0, 1024 * TIB), OF_LIMITS, "largest file one of its commands may write"),
+    key("toolkit.PREFIX.limits", "open_files", Kind::Count(16, 1_048_576), OF_LIMITS, "open descriptors of each of its processes"),
+    key("toolkit.PREFIX.limits", "stdin_bytes", Kind::Size(0, GIB), OF_LIMITS, "bytes of standard input a caller of its tools may send"),
+    key("toolkit.PREFIX.limits", "jobs", Kind::Count(1, 4096), OF_LIMITS, "its runs at the same time, beside limits.jobs for all"),
+    key("toolkit.PREFIX.limits", "max_jobs", Kind::Count(1, 4096), OF_LIMITS, "its background jobs at the same time, beside limits.max_jobs for all; not more than jobs"),
+    key("toolkit.PREFIX.limits", "max_finished_jobs", Kind::Count(1, 4096), OF_LIMITS, "its finished jobs whose output is kept, the newest ones"),
+    key("toolkit.PREFIX.limits", "job_ttl", Kind::Duration(1, MONTH), OF_LIMITS, "how long a finished job of it is kept"),
+    key("toolkit.PREFIX.limits", "max_job_time", Kind::Duration(1, MONTH), OF_LIMITS, "wall clock of its jobs, as limits.max_job_time"),
+
+    key("server", "name", Kind::Text, "cofferdam", "name that clients are told"),
+    key("server", "version", Kind::Text, "version of cofferdam", "version that clients are told"),
+    key("server", "description", Kind::Text, "absent", "one line about the server, for people"),
+    key("server", "instructions", Kind::Text, "absent", "text for the agent, before the instructions of cofferdam"),
 ];
 
 /// The keys of one section, in the order of the table.
@@ -185,6 +215,18 @@ impl Kind {
             Self::Rows(_) => "an array of tables".into(),
             Self::TextsOrRows(_) => "an array of strings or tables".into(),
             Self::Position => "a number from 1, \"N..\" or \"any\"".into(),
+        }
+    }
+}
+
+impl Kind {
+    /// A number of this kind, as people write it.
+    #[must_use]
+    pub fn show(self, number: u64) -> String {
+        match self {
+            Self::Size(..) => bytes(number),
+            Self::Duration(..) => time(number),
+            _ => number.to_string(),
         }
     }
 }

@@ -13,7 +13,7 @@ use toml::de::DeTable;
 use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
-use super::{Command, Config, Source, builtin, commands, digest, grammar_files, sections};
+use super::{Command, Config, Source, builtin, commands, digest, grammar_files, sections, toolkits};
 
 /// A policy larger than this is a mistake.
 const LARGEST: u64 = 1 << 20;
@@ -162,7 +162,8 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     }
     let names = commands::names(loader, root, programs.as_ref(), workspace.as_ref());
     let grammars = grammar_files::read(loader, root, workspace.as_ref());
-    let toolkits = commands::toolkits(loader, root, &names);
+    let toolkits = toolkits::read(loader, root, &names, &limits, workspace.as_ref());
+    let server = toolkits::server(loader, root);
     Some(Config {
         source: loader.source.clone(),
         digest: String::new(),
@@ -176,6 +177,7 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
         allow_any: names.any,
         argument_rules: sections::argument_rules(root),
         toolkits,
+        server,
         missing: Vec::new(),
         grammars,
         programs: programs?,

@@ -5,7 +5,8 @@
 //! must exist). Called by `cli/` and `appliance.rs`; knows nothing of verdicts, processes or MCP.
 //!
 //! `load.rs` is the door: [`Config::load`], [`Config::builtin`]. `keys.rs` is the table of keys,
-//! `read.rs` checks a text against it, `sections.rs` and `commands.rs` give it meaning.
+//! `read.rs` checks a text against it, `sections.rs`, `commands.rs` and `toolkits.rs` give it meaning.
+//! `manifest.rs` is the second door: toolkits as JSON, which only narrow a policy.
 
 mod argument_rules;
 mod builtin;
@@ -19,10 +20,12 @@ mod kernel;
 pub mod keys;
 mod lint;
 mod load;
+mod manifest;
 pub mod places;
 pub mod program;
 mod read;
 mod sections;
+mod toolkits;
 mod values;
 pub mod workspace;
 
@@ -31,6 +34,8 @@ pub use error::{ConfigError, Place, Problem};
 pub use grammar_files::GrammarFile;
 pub use kernel::Switch;
 pub use load::LoadOptions;
+pub use manifest::Manifest;
+pub use toolkits::{ServerIdentity, Toolkit};
 pub use values::Requirement;
 
 use std::collections::BTreeMap;
@@ -66,6 +71,8 @@ pub struct Config {
     pub argument_rules: bool,
     /// Tool prefixes; the built-in one is `sh` with every command.
     pub toolkits: BTreeMap<String, Toolkit>,
+    /// What a server of this policy tells clients about itself.
+    pub server: ServerIdentity,
     /// What the built-in policy names and this host lacks: one line each, `NAME: …; remedy`.
     pub missing: Vec<String>,
     /// The operator's own option grammars.
@@ -121,8 +128,16 @@ pub struct Limits {
     pub argument_bytes: usize,
     /// Most bytes of standard input a caller may send.
     pub stdin_bytes: usize,
-    /// Runs at the same time.
+    /// Runs at the same time, background jobs included.
     pub jobs: usize,
+    /// Background jobs at the same time.
+    pub max_jobs: usize,
+    /// Finished jobs that are kept.
+    pub max_finished_jobs: usize,
+    /// How long a finished job is kept.
+    pub job_ttl: Duration,
+    /// Wall clock of a job that names no timeout, and the largest one it may name.
+    pub max_job_time: Duration,
     /// Whether each run gets a cgroup of its own.
     pub cgroup: CgroupUse,
 }
@@ -286,13 +301,4 @@ impl Config {
 pub fn server_environment() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| name.into_string().ok().zip(value.into_string().ok());
     std::env::vars_os().filter_map(text).collect()
-}
-
-/// One tool prefix with the commands that its tools may run.
-#[derive(Debug, Clone)]
-pub struct Toolkit {
-    /// Prefix of its tools: `sh` gives `sh_run`.
-    pub prefix: String,
-    /// Names out of `commands`; `None` means all of the policy.
-    pub commands: Option<Vec<String>>,
 }

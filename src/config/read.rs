@@ -88,6 +88,11 @@ impl<'t> Reader<'t> {
         self.problems.is_empty()
     }
 
+    /// How many problems there are so far.
+    pub(super) fn faults(&self) -> usize {
+        self.problems.len()
+    }
+
     /// The error, problems in the order of the file; those of the file as a whole come first.
     pub(super) fn into_error(self) -> ConfigError {
         let mut problems = self.problems;

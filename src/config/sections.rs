@@ -157,8 +157,10 @@ pub(super) fn limits<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Lim
     let (output_bytes, output_lines) = (count("output_bytes"), count("output_lines"));
     let (arguments, argument_bytes) = (count("arguments"), count("argument_bytes"));
     let (stdin_bytes, jobs) = (count("stdin_bytes"), count("jobs"));
+    let (max_jobs, max_finished_jobs) = (count("max_jobs"), count("max_finished_jobs"));
     let mut time = |name: &str| Duration::from_millis(number(name));
     let (timeout, max_timeout, cpu_time) = (time("timeout"), time("max_timeout"), time("cpu_time"));
+    let (job_ttl, max_job_time) = (time("job_ttl"), time("max_job_time"));
     let limits = Limits {
         timeout,
         max_timeout,
@@ -174,7 +176,16 @@ pub(super) fn limits<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Lim
         stdin_bytes,
         jobs,
         cgroup: cgroup(loader, &section),
+        // The default follows a small `jobs`; a number that was written is held against it below.
+        max_jobs: max_jobs.min(jobs),
+        max_finished_jobs,
+        job_ttl,
+        max_job_time,
     };
+    if let Some(item) = section.get("max_jobs").filter(|_| max_jobs > jobs) {
+        let what = format!("max_jobs ({max_jobs}) exceeds jobs ({jobs})");
+        loader.reader.problem(item.at, &section.key_of("max_jobs"), what);
+    }
     if timeout > max_timeout {
         let show = |time| humantime::format_duration(time).to_string();
         let what = format!("timeout ({}) exceeds max_timeout ({})", show(timeout), show(max_timeout));

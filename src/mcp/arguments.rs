@@ -80,7 +80,7 @@ pub(super) fn run(given: Option<JsonObject>, stdin_bytes: usize) -> Result<RunAr
 }
 
 /// What is wrong, in one text of bounded length.
-fn refusal(wrong: &[String]) -> String {
+pub(super) fn refusal(wrong: &[String]) -> String {
     let mut text = wrong.join("; ");
     if text.len() > REFUSAL {
         let end = (0..=REFUSAL).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -96,7 +96,7 @@ pub(super) fn none(given: Option<JsonObject>) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(refusal(&wrong)) }
 }
 
-fn unknown(given: &JsonObject, known: &[&str]) -> Vec<String> {
+pub(super) fn unknown(given: &JsonObject, known: &[&str]) -> Vec<String> {
     let valid = if known.is_empty() { "this tool takes none".to_owned() } else { known.join(", ") };
     given
         .keys()
@@ -125,7 +125,7 @@ fn positive(value: &Value) -> Option<Duration> {
     Some(time.max(Duration::from_nanos(1)))
 }
 
-fn kind(value: &Value) -> &'static str {
+pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -6,17 +6,28 @@
 //! Called by `cli/serve`; knows nothing of how a process starts or how a verdict comes about.
 
 mod arguments;
+#[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
+mod channel;
+mod cursor;
 mod in_flight;
+mod instalment;
+mod job_arguments;
+mod job_end;
+mod jobs;
+#[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
+mod level;
 mod offer;
 mod payload;
+mod push;
 mod runner;
 mod server;
 mod stdio;
+mod stream;
 mod tools;
 mod wire;
 pub mod words;
 
-pub use offer::{Kit, Offer};
+pub use offer::{Ceilings, Kit, Offer};
 pub use runner::Runner;
 pub use stdio::{Ended, ServeError, serve, serve_stdio};
 pub use wire::MAX_LINE_BYTES;

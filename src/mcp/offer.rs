@@ -2,20 +2,66 @@
 
 use std::time::Duration;
 
-use crate::config::Config;
+use crate::config::{Config, Limits, ServerIdentity, Toolkit};
 
 /// One tool prefix with the names its tools may run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Kit {
     /// `sh` gives `sh_run` and `sh_allowed`.
     pub prefix: String,
     /// Exact names, sorted.
     pub names: Vec<String>,
+    /// These names and no others, whatever else the policy admits.
+    pub narrowed: bool,
+    /// The operator's own words about it.
+    pub description: Option<String>,
+    /// Directory its commands start in; absent: the root of the workspace.
+    pub directory: Option<String>,
+    /// Ceilings of its own.
+    pub ceilings: Option<Ceilings>,
+}
+
+/// What clients are told of limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ceilings {
+    /// Wall clock of a run that names no timeout.
+    pub timeout: Duration,
+    /// Largest timeout that is granted.
+    pub max_timeout: Duration,
+    /// Captured bytes per stream.
+    pub output_bytes: usize,
+    /// Captured lines per stream.
+    pub output_lines: usize,
+    /// Runs at the same time, background jobs included.
+    pub jobs: usize,
+    /// Background jobs at the same time.
+    pub max_jobs: usize,
+    /// Finished jobs that are kept.
+    pub max_finished_jobs: usize,
+    /// How long a finished job is kept.
+    pub job_ttl: Duration,
+}
+
+impl From<&Limits> for Ceilings {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            timeout: limits.timeout,
+            max_timeout: limits.max_timeout,
+            output_bytes: limits.output_bytes,
+            output_lines: limits.output_lines,
+            jobs: limits.jobs,
+            max_jobs: limits.max_jobs,
+            max_finished_jobs: limits.max_finished_jobs,
+            job_ttl: limits.job_ttl,
+        }
+    }
 }
 
 /// The part of a policy that clients see.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Offer {
+    /// What the server says about itself.
+    pub server: ServerIdentity,
     /// Prefixes in order.
     pub kits: Vec<Kit>,
     /// Patterns that names may match beside the exact ones.
@@ -36,22 +82,23 @@ pub struct Offer {
     pub output_lines: usize,
     /// Most bytes of standard input.
     pub stdin_bytes: usize,
-    /// Runs at the same time.
+    /// Runs at the same time, background jobs included.
     pub jobs: usize,
+    /// Background jobs at the same time.
+    pub max_jobs: usize,
+    /// Finished jobs that are kept.
+    pub max_finished_jobs: usize,
+    /// How long a finished job is kept.
+    pub job_ttl: Duration,
 }
 
 impl Offer {
     /// Reads it off a loaded policy.
     #[must_use]
     pub fn of(config: &Config) -> Self {
-        let all = || config.commands.keys().cloned().collect();
-        let kits = config.toolkits.values().map(|toolkit| {
-            let mut names: Vec<String> = toolkit.commands.clone().unwrap_or_else(all);
-            names.sort();
-            Kit { prefix: toolkit.prefix.clone(), names }
-        });
         Self {
-            kits: kits.collect(),
+            server: config.server.clone(),
+            kits: config.toolkits.values().map(|toolkit| kit(config, toolkit)).collect(),
             patterns: config.allow_patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
             allow_any: config.allow_any,
             workspace: config.workspace.path.display().to_string(),
@@ -62,16 +109,66 @@ impl Offer {
             output_lines: config.limits.output_lines,
             stdin_bytes: config.limits.stdin_bytes,
             jobs: config.limits.jobs,
+            max_jobs: config.limits.max_jobs,
+            max_finished_jobs: config.limits.max_finished_jobs,
+            job_ttl: config.limits.job_ttl,
+        }
+    }
+
+    /// Any name may run through this prefix.
+    #[must_use]
+    pub fn any(&self, kit: &Kit) -> bool {
+        self.allow_any && !kit.narrowed
+    }
+
+    /// Patterns that names of this prefix may match beside the exact ones.
+    #[must_use]
+    pub fn patterns(&self, kit: &Kit) -> &[String] {
+        if kit.narrowed { &[] } else { &self.patterns }
+    }
+
+    /// Limits of the runs of this prefix.
+    #[must_use]
+    pub fn ceilings(&self, kit: &Kit) -> Ceilings {
+        kit.ceilings.unwrap_or_else(|| self.own())
+    }
+
+    /// Limits of the policy.
+    #[must_use]
+    pub fn own(&self) -> Ceilings {
+        Ceilings {
+            timeout: self.timeout,
+            max_timeout: self.max_timeout,
+            output_bytes: self.output_bytes,
+            output_lines: self.output_lines,
+            jobs: self.jobs,
+            max_jobs: self.max_jobs,
+            max_finished_jobs: self.max_finished_jobs,
+            job_ttl: self.job_ttl,
         }
     }
 
     /// The answer of the `allowed` tool: one entry a line.
     #[must_use]
     pub fn allowed(&self, kit: &Kit) -> String {
-        if self.allow_any {
+        if self.any(kit) {
             return "Any command name may run: this policy has no allow-list.".to_owned();
         }
-        let patterns = self.patterns.iter().map(|pattern| format!("names that match {pattern}"));
+        let patterns = self.patterns(kit).iter().map(|pattern| format!("names that match {pattern}"));
         kit.names.iter().cloned().chain(patterns).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn kit(config: &Config, toolkit: &Toolkit) -> Kit {
+    let all = || config.commands.keys().cloned().collect();
+    let mut names: Vec<String> = toolkit.commands.clone().unwrap_or_else(all);
+    names.sort();
+    Kit {
+        prefix: toolkit.prefix.clone(),
+        names,
+        narrowed: toolkit.commands.is_some(),
+        description: toolkit.description.clone(),
+        directory: toolkit.directory.as_ref().map(|path| path.display().to_string()),
+        ceilings: toolkit.limits.as_ref().map(Ceilings::from),
     }
 }

@@ -85,7 +85,7 @@ fn per_stream(report: &Report, pick: impl Fn(&Captured) -> Option<Value>) -> Opt
     (!picked.is_empty()).then_some(Value::Object(picked))
 }
 
-fn exit(exit: Exit) -> Value {
+pub(super) fn exit(exit: Exit) -> Value {
     match exit {
         Exit::Code(code) => Value::from(code),
         Exit::Signal(signal) => Value::from(128 + signal),
@@ -95,12 +95,16 @@ fn exit(exit: Exit) -> Value {
 
 /// Nothing ran, hence no `sandbox` key: exactly the four keys.
 fn not_started(program: &str, reason: &NotStarted) -> Value {
+    json!({"exit": -1, "stderr": not_spawned(program, reason), "stdout": "", "timed-out": false})
+}
+
+/// Why a command could not be spawned.
+pub(super) fn not_spawned(program: &str, reason: &NotStarted) -> String {
     let why = match reason.step.as_str() {
         "resolve" | "execve" => lower_first(Errno::from_raw(reason.errno).desc()),
         _ => reason.message.trim_end_matches('.').to_owned(),
     };
-    let stderr = format!("Failed to spawn process {program}: {why} (error code -{})", reason.errno);
-    json!({"exit": -1, "stderr": stderr, "stdout": "", "timed-out": false})
+    format!("Failed to spawn process {program}: {why} (error code -{})", reason.errno)
 }
 
 fn lower_first(text: &str) -> String {

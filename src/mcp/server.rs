@@ -13,15 +13,23 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::arguments::RunArguments;
+use super::channel::{Admits, Channel};
+use super::cursor::Seal;
 use super::in_flight::Asked;
-use super::offer::Offer;
+use super::job_end::End;
+use super::level::{SessionLevel, SetLevel};
+use super::offer::{Ceilings, Kit, Offer};
 use super::runner::Runner;
 use super::stdio::OVER;
 use super::tools::{self, Entry, Verb};
-use super::{arguments, payload, words};
-use crate::appliance::Call;
+use super::{arguments, level, payload, stream, words};
+use crate::appliance::{Call, Outcome};
 use crate::audit::Context;
+use crate::config::ServerIdentity;
 use crate::policy::Request;
+use crate::run::Tap;
+use crate::run::jobs::{Bounds, Jobs};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The tools do not change while the server runs.
@@ -31,13 +39,17 @@ const TYPED_METHODS: [&str; 4] = ["tools/call", "tools/list", "server/discover",
 
 /// One connection.
 pub(super) struct Server<R> {
-    runner: Arc<R>,
-    offer: Arc<Offer>,
+    pub(super) runner: Arc<R>,
+    pub(super) offer: Arc<Offer>,
     tools: Arc<[Entry]>,
     info: ServerConfig,
     session: String,
     transport: &'static str,
-    jobs: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+    /// Its jobs: they end with it.
+    pub(super) jobs: Arc<Jobs<End>>,
+    pub(super) seal: Seal,
+    level: Arc<SessionLevel>,
     stop: CancellationToken,
 }
 
@@ -45,12 +57,22 @@ impl<R: Runner> Server<R> {
     pub(super) fn new(
         runner: Arc<R>,
         transport: &'static str,
-        jobs: Arc<Semaphore>,
+        places: Arc<Semaphore>,
         stop: CancellationToken,
     ) -> Self {
         let offer = runner.offer();
-        let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(Implementation::new("cofferdam", env!("CARGO_PKG_VERSION")))
+        let bounds = |own: Ceilings| Bounds {
+            running: own.max_jobs,
+            finished: own.max_finished_jobs,
+            ttl: own.job_ttl,
+        };
+        let own = |kit: &Kit| kit.ceilings.map(|own| (kit.prefix.clone(), bounds(own)));
+        let owners = offer.kits.iter().filter_map(own).collect();
+        let jobs = Jobs::new(bounds(offer.own()), owners, stop.clone());
+        #[allow(deprecated, reason = "the protocol keeps logging until 2027-07-28 at the least")]
+        let capabilities = ServerCapabilities::builder().enable_logging().enable_tools().build();
+        let info = ServerConfig::new(capabilities)
+            .with_server_info(implementation(&offer.server))
             .with_instructions(words::instructions(&offer));
         Self {
             runner,
@@ -59,14 +81,17 @@ impl<R: Runner> Server<R> {
             info,
             session: uuid::Uuid::new_v4().to_string(),
             transport,
-            jobs,
+            places,
+            jobs: Arc::new(jobs),
+            seal: Seal::new(),
+            level: Arc::default(),
             stop,
         }
     }
 
     /// A place among the calls that are handed on at the same time.
-    fn place(&self) -> Result<OwnedSemaphorePermit, String> {
-        Arc::clone(&self.jobs).try_acquire_owned().map_err(|_| {
+    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, String> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             let most = self.offer.jobs.saturating_add(OVER);
             format!("busy: {most} calls are under way already; call again when one has ended")
         })
@@ -80,6 +105,7 @@ impl<R: Runner> Server<R> {
         Context {
             transport: Some(self.transport),
             tool: Some(tool.to_owned()),
+            toolkit: None,
             session_id: Some(self.session.clone()),
             request_id: Some(asked.clone().into_json_value().to_string()),
             client_name,
@@ -87,6 +113,51 @@ impl<R: Runner> Server<R> {
             protocol_version: request.protocol_version().map(|version| version.to_string()),
             trace: request.meta.get_traceparent().and_then(trace),
         }
+    }
+
+    /// The call that a request asks for, and the program by its name.
+    pub(super) fn call(
+        &self,
+        entry: &Entry,
+        asked: RunArguments,
+        context: &RequestContext<RoleServer>,
+        tap: Arc<Tap>,
+    ) -> (String, Call) {
+        let program =
+            asked.argv.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default();
+        let request = Request {
+            argv: asked.argv,
+            cwd: asked.cwd,
+            timeout: asked.timeout,
+            toolkit: Some(entry.kit.prefix.clone()),
+            ..Request::default()
+        };
+        let context = self.context(&entry.tool.name, context);
+        (program, Call { request, stdin: asked.stdin, context, live: None, tap: Some(tap), refused: None })
+    }
+
+    /// The channel of one request: it hears what it opted into, until it is cancelled.
+    fn own_channel(&self, entry: &Entry, context: &RequestContext<RoleServer>) -> Result<Channel, ErrorData> {
+        Ok(Channel {
+            peer: context.peer.clone(),
+            logger: entry.tool.name.to_string(),
+            admits: Admits::Request(level::asked(context)?),
+            closed: context.ct.clone(),
+        })
+    }
+
+    /// The channel of a job: the session's where there is one, else that of the request that starts it.
+    pub(super) fn channel(
+        &self,
+        entry: &Entry,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Channel, ErrorData> {
+        let channel = self.own_channel(entry, context)?;
+        if level::is_modern(context) {
+            return Ok(channel);
+        }
+        let admits = Admits::Session(Arc::clone(&self.level));
+        Ok(Channel { admits, closed: self.stop.clone(), ..channel })
     }
 
     /// Runs one command in a task of its own: a panic in there is an answer, not a silence.
@@ -104,20 +175,11 @@ impl<R: Runner> Server<R> {
             Ok(permit) => permit,
             Err(message) => return Ok(payload::error(message)),
         };
-        let program =
-            asked.argv.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default();
-        let call = Call {
-            request: Request {
-                argv: asked.argv,
-                cwd: asked.cwd,
-                env: Vec::new(),
-                timeout: asked.timeout,
-                toolkit: Some(entry.kit.prefix.clone()),
-            },
-            stdin: asked.stdin,
-            context: self.context(&entry.tool.name, context),
-            live: None,
-        };
+        let tap = Arc::new(Tap::default());
+        let (program, call) = self.call(entry, asked, context, Arc::clone(&tap));
+        let (channel, over) = (self.own_channel(entry, context)?, CancellationToken::new());
+        let token = context.meta.get_progress_token();
+        let teller = tokio::spawn(stream::tell(tap, channel, token, over.clone()));
         let runner = Arc::clone(&self.runner);
         let cancel = self.stop.child_token();
         let caller = context.ct.clone();
@@ -132,7 +194,19 @@ impl<R: Runner> Server<R> {
             };
             (outcome, permit)
         });
-        match task.await {
+        let done = task.await;
+        // What ran and is not withheld is told to its end before the answer.
+        if matches!(&done, Ok((Outcome::Ran(report), _)) if !report.cancelled) {
+            over.cancel();
+        } else {
+            teller.abort();
+        }
+        if let Err(error) = teller.await
+            && error.is_panic()
+        {
+            tracing::error!(%error, tool = %entry.tool.name, "telling of a run ended in a panic");
+        }
+        match done {
             Ok((outcome, permit)) => {
                 if let Some(asked) = context.extensions.get::<Asked>() {
                     asked.hold(permit);
@@ -151,7 +225,9 @@ impl<R: Runner> Server<R> {
 
     /// What the modern era wants on every result.
     fn meta(&self, context: &RequestContext<RoleServer>) -> Option<MetaObject> {
-        context.protocol_version().filter(|version| !version.has_initialize())?;
+        if !level::is_modern(context) {
+            return None;
+        }
         let info = serde_json::to_value(&self.info.server_info).ok()?;
         let mut meta = MetaObject::new();
         meta.insert(SERVER_INFO.to_owned(), info);
@@ -193,6 +269,10 @@ impl<R: Runner> ServerHandler for Server<R> {
         };
         let mut result = match entry.verb {
             Verb::Run => self.run(entry, params, &context).await?,
+            Verb::Start => self.start(entry, params, &context).await?,
+            Verb::Poll => self.poll(entry, params),
+            Verb::Output => self.output(entry, params),
+            Verb::Kill => self.kill(entry, params),
             Verb::Allowed => match arguments::none(params.arguments) {
                 Ok(()) => CallToolResult::success(vec![ContentBlock::text(self.offer.allowed(&entry.kit))]),
                 Err(message) => payload::error(message),
@@ -200,6 +280,19 @@ impl<R: Runner> ServerHandler for Server<R> {
         };
         result.meta = self.meta(&context);
         Ok(result.into())
+    }
+
+    async fn set_level(
+        &self,
+        params: SetLevel,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if level::is_modern(&context) {
+            let method = "logging/setLevel".to_owned();
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None));
+        }
+        self.level.set(&params);
+        Ok(())
     }
 
     async fn on_custom_request(
@@ -216,6 +309,17 @@ impl<R: Runner> ServerHandler for Server<R> {
             return Err(ErrorData::invalid_params(message, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+    }
+}
+
+/// Name and version as clients are told them.
+fn implementation(own: &ServerIdentity) -> Implementation {
+    let name = own.name.as_deref().unwrap_or("cofferdam");
+    let version = own.version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
+    let told = Implementation::new(name, version);
+    match &own.description {
+        Some(description) => told.with_description(description.clone()),
+        None => told,
     }
 }
 

@@ -16,10 +16,10 @@ use super::runner::Runner;
 use super::server::Server;
 use super::wire::Wire;
 
-/// Longest wait for runs that were told to end. Their trees are killed at once; this bounds the
 /// Calls beyond the policy's limit that are still handed on, to be refused and recorded by the policy;
 /// more at the same time are turned away here.
 pub(super) const OVER: usize = 64;
+/// Longest wait for runs that were told to end. Their trees are killed at once; this bounds the
 /// collection of statuses and the writing of records.
 const GRACE: Duration = Duration::from_secs(5);
 

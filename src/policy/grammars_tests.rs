@@ -45,7 +45,7 @@ fn grammars_hold_for_every_way_to_allow_a_name() {
 fn grammars_hold_in_a_toolkit() {
     let policy = policy(&["sort"], |config| {
         let commands = Some(vec!["sort".to_owned()]);
-        config.toolkits.insert("few".to_owned(), Toolkit { prefix: "few".to_owned(), commands });
+        config.toolkits.insert("few".to_owned(), Toolkit::plain("few", commands));
     });
     let argv = ["sort", "-o", "x"].map(|word| word.as_bytes().to_vec()).to_vec();
     let request = Request { argv, toolkit: Some("few".to_owned()), ..Request::default() };

@@ -17,11 +17,12 @@ use super::grammar::Library;
 use super::grammars::{self, Grammars};
 use super::names::{self, DeniedNames};
 use super::paths::{self, View};
+use super::toolkit::Narrowed;
 use super::words::quoted;
 use super::{Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::config::program::Program;
 use crate::config::workspace::{Cwd, CwdError};
-use crate::config::{Command, Config, Toolkit};
+use crate::config::{Command, Config, Limits};
 
 /// Commands that may stand in the arguments of one another (`nice timeout 5 sort`).
 const NESTED: usize = 8;
@@ -33,7 +34,8 @@ pub struct Policy {
     denied: &'static DeniedNames,
     pub(super) library: Library,
     own: AllowList,
-    toolkits: BTreeMap<String, AllowList>,
+    /// Toolkits that are narrowed to some names.
+    toolkits: BTreeMap<String, Narrowed>,
     environment: Base,
     /// Commands by the file behind them: their argument rules hold under any other name, too.
     by_file: HashMap<(u64, u64), Vec<Named>>,
@@ -43,6 +45,8 @@ pub struct Policy {
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
     list: &'a AllowList,
+    /// Names that the list is narrowed to, at any depth.
+    kit: Option<&'a Narrowed>,
     /// Directories between the root of the workspace and the working directory.
     level: usize,
     /// How many commands it is deep in another one's arguments.
@@ -106,8 +110,8 @@ impl Policy {
         )?;
         let mut toolkits = BTreeMap::new();
         for (prefix, toolkit) in &config.toolkits {
-            if let Some(list) = narrowed(&config, toolkit, denied, &library)? {
-                toolkits.insert(prefix.clone(), list);
+            if let Some(narrowed) = Narrowed::new(toolkit, &own)? {
+                toolkits.insert(prefix.clone(), narrowed);
             }
         }
         let mut by_file: HashMap<_, Vec<_>> = HashMap::new();
@@ -180,10 +184,11 @@ impl Policy {
 
     fn authorize(&self, request: &Request, cwd: Result<Cwd, CwdError>) -> Result<Authorized, Denial> {
         let argv: Vec<&[u8]> = request.argv.iter().map(Vec::as_slice).collect();
-        let list = self.list_of(request.toolkit.as_deref())?;
-        let rule = self.judge_call(&argv, list, &cwd, &request.env)?;
+        let toolkit = request.toolkit.as_deref();
+        let rule = self.judge_toolkit(&argv, toolkit, &cwd, &request.env)?;
         let cwd = cwd.map_err(|error| cwd_denial(&error))?;
-        let (timeout, timeout_clamped) = self.timeout(request.timeout)?;
+        let limits = self.config.limits_of(toolkit);
+        let (timeout, timeout_clamped) = within(limits, request)?;
         let name = argv.first().map_or(Cow::Borrowed(""), |name| String::from_utf8_lossy(name));
         let command = rule.command(&name);
         let effective = self.environment.effective(&command, &request.env);
@@ -204,16 +209,31 @@ impl Policy {
             env,
             cwd,
             command,
-            limits: self.config.limits.clone(),
+            limits: limits.clone(),
             timeout,
             timeout_clamped,
             rule: rule.id.to_owned(),
         })
     }
 
-    /// The list of a toolkit; `None` is the policy's own. A prefix that the policy does not have
-    /// narrows to nothing.
-    fn list_of(&self, toolkit: Option<&str>) -> Result<Option<&AllowList>, Denial> {
+    /// Judges a request of a toolkit as [`Policy::judge_call`] does: its names first, then everything
+    /// that holds without one. So no toolkit can admit what the policy refuses.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn judge_toolkit<'a>(
+        &'a self,
+        argv: &[&[u8]],
+        toolkit: Option<&str>,
+        cwd: &Result<Cwd, CwdError>,
+        env: &[(String, String)],
+    ) -> Result<Rule<'a>, Denial> {
+        let kit = self.narrowing(toolkit)?;
+        self.judge_placed(argv, Place { list: &self.own, kit, level: 0, depth: 0 }, cwd, env)
+    }
+
+    /// What a toolkit is narrowed to. A prefix that the policy does not have is refused.
+    fn narrowing(&self, toolkit: Option<&str>) -> Result<Option<&Narrowed>, Denial> {
         let Some(prefix) = toolkit else { return Ok(None) };
         if !self.config.toolkits.contains_key(prefix) {
             let message = format!("Toolkit {} is not part of the policy.", quoted(prefix.as_bytes()));
@@ -233,7 +253,7 @@ impl Policy {
         argv: &[&[u8]],
         allow: Option<&'a AllowList>,
     ) -> Result<Rule<'a>, Denial> {
-        self.judge_nested(argv, Place { list: allow.unwrap_or(&self.own), level: 0, depth: 0 })
+        self.judge_nested(argv, Place { list: allow.unwrap_or(&self.own), kit: None, level: 0, depth: 0 })
     }
 
     /// Judges a request as [`Policy::judge`] does, short of making it ready to run: name and arguments,
@@ -250,9 +270,19 @@ impl Policy {
         env: &[(String, String)],
     ) -> Result<Rule<'a>, Denial> {
         let list = allow.unwrap_or(&self.own);
+        self.judge_placed(argv, Place { list, kit: None, level: 0, depth: 0 }, cwd, env)
+    }
+
+    fn judge_placed<'a>(
+        &'a self,
+        argv: &[&[u8]],
+        place: Place<'a>,
+        cwd: &Result<Cwd, CwdError>,
+        env: &[(String, String)],
+    ) -> Result<Rule<'a>, Denial> {
         // A working directory that is refused further down climbs nowhere.
         let level = cwd.as_ref().map_or(0, |cwd| self.level(cwd.path()));
-        let rule = self.judge_nested(argv, Place { list, level, depth: 0 })?;
+        let rule = self.judge_nested(argv, Place { level, ..place })?;
         cwd.as_ref().map_err(cwd_denial)?;
         self.environment.check(env, self.config.limits.argument_bytes)?;
         Ok(rule)
@@ -273,6 +303,14 @@ impl Policy {
         };
         self.check_size(argv)?;
         let text = names::spelled(name)?;
+        if let Some(kit) = place.kit
+            && !kit.admits(name)
+        {
+            if list.entry(name).is_none() {
+                self.denied.check_asked(name)?;
+            }
+            return Err(kit.refusal(name));
+        }
         if let Some(entry) = list.entry(name) {
             if let Some(refused) = &entry.refused {
                 return Err(refused.clone());
@@ -391,40 +429,26 @@ impl Policy {
         }
         Ok(())
     }
-
-    fn timeout(&self, asked: Option<Duration>) -> Result<(Duration, bool), Denial> {
-        let limits = &self.config.limits;
-        match asked {
-            None => Ok((limits.timeout.min(limits.max_timeout), false)),
-            Some(Duration::ZERO) => Err(Denial::new(
-                "limits.timeout",
-                RuleKind::Limit,
-                Reason::LimitTooHigh,
-                "timeout must be a positive number",
-            )
-            .instead("ask for a positive number, or for none")),
-            Some(asked) => Ok((asked.min(limits.max_timeout), asked > limits.max_timeout)),
-        }
-    }
 }
 
-/// The list of a toolkit that is narrowed to some commands.
-fn narrowed(
-    config: &Config,
-    toolkit: &Toolkit,
-    denied: &DeniedNames,
-    library: &Library,
-) -> Result<Option<AllowList>, PolicyError> {
-    let Some(names) = &toolkit.commands else { return Ok(None) };
-    let mut commands = Vec::with_capacity(names.len());
-    for name in names {
-        let command = config
-            .commands
-            .get(name)
-            .ok_or_else(|| PolicyError::Toolkit { prefix: toolkit.prefix.clone(), name: name.clone() })?;
-        commands.push(Arc::clone(command));
+/// The wall clock of a run, and whether more was asked for.
+fn within(limits: &Limits, request: &Request) -> Result<(Duration, bool), Denial> {
+    let (usual, most) = if request.background {
+        (limits.max_job_time, limits.max_job_time)
+    } else {
+        (limits.timeout, limits.max_timeout)
+    };
+    match request.timeout {
+        None => Ok((usual.min(most), false)),
+        Some(Duration::ZERO) => Err(Denial::new(
+            "limits.timeout",
+            RuleKind::Limit,
+            Reason::LimitTooHigh,
+            "timeout must be a positive number",
+        )
+        .instead("ask for a positive number, or for none")),
+        Some(asked) => Ok((asked.min(most), asked > most)),
     }
-    AllowList::new(commands, &[], false, denied, library).map(Some)
 }
 
 fn check_values(values: &BTreeMap<String, String>) -> Result<(), PolicyError> {

@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::Toolkit;
 use crate::config::program::Programs;
 use crate::config::workspace::Workspace;
 use crate::policy::testing::{command, config, policy, program, set};
+
+#[path = "toolkit_tests.rs"]
+mod toolkits;
 
 fn request(argv: &[&str]) -> Request {
     Request { argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(), ..Request::default() }
@@ -235,13 +239,14 @@ fn f019_patterns_match_whole_names() {
 fn toolkits_narrow() {
     let policy = policy(&["git", "rg"], |config| {
         config.allow_patterns = vec![regex::Regex::new("ls").unwrap()];
-        let toolkit = Toolkit { prefix: "git".to_owned(), commands: Some(vec!["git".to_owned()]) };
+        let toolkit = Toolkit::plain("git", Some(vec!["git".to_owned()]));
         config.toolkits.insert("git".to_owned(), toolkit);
     });
     let ask = |name: &str, toolkit: &str| {
         policy.judge(&Request { toolkit: Some(toolkit.to_owned()), ..request(&[name]) }, root())
     };
     allowed(ask("git", "git"));
+    assert_eq!(denied(ask("rg", "git")).rule, "toolkit.commands");
     allowed(ask("rg", "sh"));
     allowed(ask("ls", "sh"));
     assert_eq!(denied(ask("rg", "git")).message, "Command 'rg' is not allowlisted. Allowed: git");
@@ -273,6 +278,21 @@ fn the_name_is_judged_before_the_working_directory() {
     assert!(denial.message.ends_with("is not an existing directory: /nope"), "{}", denial.message);
     let outside = CwdError::Outside { root: PathBuf::from("/w"), asked: PathBuf::from("/etc") };
     assert_eq!(denied(policy.judge(&request(&["ls"]), Err(outside))).reason, Reason::CwdOutsideWorkspace);
+}
+
+#[test]
+fn a_background_job_has_a_bound_of_its_own() {
+    let policy = policy(&["ls"], |_| {});
+    let ask = |timeout| policy.judge(&Request { timeout, background: true, ..request(&["ls"]) }, root());
+    let hour = Duration::from_secs(3600);
+    for (asked, granted, clamped) in [
+        (None, hour, false),
+        (Some(Duration::from_secs(600)), Duration::from_secs(600), false),
+        (Some(hour * 2), hour, true),
+    ] {
+        let authorized = allowed(ask(asked));
+        assert_eq!((authorized.timeout(), authorized.timeout_clamped()), (granted, clamped), "{asked:?}");
+    }
 }
 
 #[test]
@@ -371,9 +391,7 @@ fn e037_a_name_is_no_option() {
 #[test]
 fn faults_of_a_configuration_are_errors() {
     let mut broken = config(&["git"]);
-    broken
-        .toolkits
-        .insert("x".to_owned(), Toolkit { prefix: "x".to_owned(), commands: Some(vec!["rg".to_owned()]) });
+    broken.toolkits.insert("x".to_owned(), Toolkit::plain("x", Some(vec!["rg".to_owned()])));
     let error = Policy::new(Arc::new(broken), &[]).unwrap_err();
     assert!(error.to_string().contains("toolkit 'x' names command 'rg'"), "{error}");
     let mut broken = config(&[]);

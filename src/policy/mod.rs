@@ -18,6 +18,7 @@ pub mod paths;
 mod plain;
 #[cfg(test)]
 pub(crate) mod testing;
+mod toolkit;
 mod words;
 
 pub use allow::AllowList;
@@ -39,7 +40,9 @@ pub struct Request {
     pub env: Vec<(String, String)>,
     /// Wall-clock limit asked for.
     pub timeout: Option<Duration>,
-    /// Names that this caller's toolkit is narrowed to; absent means all of the policy.
+    /// A background job: bounded by `limits.max_job_time` in place of the timeouts of a run.
+    pub background: bool,
+    /// Prefix of the toolkit it comes through, which only narrows; absent means all of the policy.
     pub toolkit: Option<String>,
 }
 

@@ -6,7 +6,13 @@
 //! that embed the library. Taking bytes in is a few block copies and one pass that counts
 //! newlines; everything about lines, characters and the marker is decided in [`CappedBuffer::read`].
 
+mod piece;
+#[cfg(test)]
+mod piece_tests;
+
 use std::collections::VecDeque;
+
+pub use piece::{Cut, Piece, Position};
 
 /// What was dropped between head and tail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,10 +99,23 @@ impl CappedBuffer {
     /// Head, marker and tail, with the numbers that belong to them. Leaves the buffer as it is.
     #[must_use]
     pub fn read(&self) -> Captured {
+        self.show(usize::MAX, 0)
+    }
+
+    /// The same within a smaller budget of `most` bytes, without the last `held` bytes.
+    fn show(&self, most: usize, held: usize) -> Captured {
         let (one, two) = self.tail.as_slices();
-        let kept = (self.head.len() + one.len() + two.len()) as u64;
-        let all = [self.head.as_slice(), one, two].concat();
-        let gap = self.total_bytes > kept;
+        let mut all = [self.head.as_slice(), one, two].concat();
+        all.truncate(all.len().saturating_sub(held));
+        let total = self.total_bytes - held as u64;
+        let mut gap = total > all.len() as u64;
+        let mut start = self.head.len().min(all.len());
+        if all.len() > most {
+            start = start.min(most / 4);
+            let (head, rest) = all.split_at(start);
+            let (_, tail) = rest.split_at(rest.len().saturating_sub(most - start));
+            (all, gap) = ([head, tail].concat(), true);
+        }
         let mut text = String::with_capacity(all.len() + 64);
         let mut invalid_bytes = 0;
 
@@ -105,12 +124,10 @@ impl CappedBuffer {
             push_lossy(&mut text, &mut invalid_bytes, &all);
             None
         } else {
-            let (head, tail) = self.ends(&all, gap);
+            let (head, tail) = self.ends(&all, start, gap);
             let kept = (head.len() + tail.len()) as u64;
-            let dropped = Dropped {
-                bytes: self.total_bytes - kept,
-                lines: self.total_newlines - newlines(head) - newlines(tail),
-            };
+            let dropped =
+                Dropped { bytes: total - kept, lines: self.total_newlines - newlines(head) - newlines(tail) };
             push_lossy(&mut text, &mut invalid_bytes, head);
             if !head.is_empty() && !head.ends_with(b"\n") {
                 text.push('\n');
@@ -123,10 +140,10 @@ impl CappedBuffer {
         Captured { text, dropped, total_bytes: self.total_bytes, invalid_bytes }
     }
 
-    /// What is shown of the head and of the tail when something has to go. `gap`: bytes between
-    /// the two are gone already.
-    fn ends<'a>(&self, all: &'a [u8], gap: bool) -> (&'a [u8], &'a [u8]) {
-        let (start, rolled) = all.split_at(self.head.len());
+    /// What is shown of the head, the first `start` bytes, and of the tail when something has to go.
+    /// `gap`: bytes between the two are gone already.
+    fn ends<'a>(&self, all: &'a [u8], start: usize, gap: bool) -> (&'a [u8], &'a [u8]) {
+        let (start, rolled) = all.split_at(start);
         let head_lines = self.max_lines / 4;
         let (head, after) = all.split_at(end_of_line(start, head_lines));
         // Without a gap the piece of `start` that the line budget cut off is followed directly by

@@ -1,11 +1,12 @@
 //! Feeding and draining one running command until its whole tree is gone.
 //!
 //! Standard input is written by a task of its own, so a command that never reads cannot stall the
-//! reads. Each output stream is drained into a capped buffer whatever the command writes. Called by
+//! reads. Each output stream is drained into the capped buffer of its tap, whatever the command writes. Called by
 //! `appliance.rs`.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,7 +14,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{CappedBuffer, Captured, Chunk, Stream};
+use super::{Budget, Captured, Chunk, Stream, Tap};
 use crate::launch::{Ended, LaunchError, Running};
 
 /// How long output is still read after the last process of the run is gone: what is in the pipe is
@@ -64,13 +65,15 @@ pub struct Finished {
     pub stderr: Captured,
 }
 
-/// Budget of one stream.
-#[derive(Debug, Clone, Copy)]
-pub struct Budget {
-    /// Bytes kept.
-    pub bytes: usize,
-    /// Lines kept.
-    pub lines: usize,
+/// Where the output of a run goes.
+#[derive(Debug)]
+pub struct Outputs {
+    /// What is kept of each stream.
+    pub budget: Budget,
+    /// Output as it comes.
+    pub live: Option<mpsc::Sender<Chunk>>,
+    /// Where it is kept.
+    pub tap: Arc<Tap>,
 }
 
 /// Runs to the end. When `cancel` fires, the whole tree is killed and the rest is as usual.
@@ -81,10 +84,11 @@ pub async fn foreground(
     running: Running,
     pipes: Pipes,
     stdin: Option<Vec<u8>>,
-    budget: Budget,
-    live: Option<mpsc::Sender<Chunk>>,
+    outputs: Outputs,
     cancel: &CancellationToken,
 ) -> io::Result<Finished> {
+    let Outputs { budget, live, tap } = outputs;
+    tap.begin(budget)?;
     let stdout = pipe::Receiver::from_owned_fd(pipes.stdout)?;
     let stderr = pipe::Receiver::from_owned_fd(pipes.stderr)?;
     // Without bytes it is closed now, not when this returns: the command reads an end of file at once.
@@ -97,8 +101,8 @@ pub async fn foreground(
         }
     };
     let over = CancellationToken::new();
-    let out = tokio::spawn(drain(stdout, Stream::Stdout, budget, live.clone(), over.clone()));
-    let err = tokio::spawn(drain(stderr, Stream::Stderr, budget, live, over.clone()));
+    let out = tokio::spawn(drain(stdout, Stream::Stdout, Arc::clone(&tap), live.clone(), over.clone()));
+    let err = tokio::spawn(drain(stderr, Stream::Stderr, Arc::clone(&tap), live, over.clone()));
     let ended = tokio::select! {
         biased;
         ended = running.ended() => ended,
@@ -114,19 +118,19 @@ pub async fn foreground(
     if let Some(writer) = writer {
         writer.abort();
     }
-    let (stdout, stderr) = (out.await.map_err(io::Error::other)?, err.await.map_err(io::Error::other)?);
-    Ok(Finished { ended, stdout: stdout.read(), stderr: stderr.read() })
+    out.await.map_err(io::Error::other)?;
+    err.await.map_err(io::Error::other)?;
+    Ok(Finished { ended, stdout: tap.captured(Stream::Stdout), stderr: tap.captured(Stream::Stderr) })
 }
 
 /// Reads one stream to its end, or until `over` and nothing came for [`DRAIN`].
 async fn drain(
     mut pipe: pipe::Receiver,
     stream: Stream,
-    budget: Budget,
+    tap: Arc<Tap>,
     mut live: Option<mpsc::Sender<Chunk>>,
     over: CancellationToken,
-) -> CappedBuffer {
-    let mut buffer = CappedBuffer::new(budget.bytes, budget.lines);
+) {
     let mut chunk = vec![0u8; READ];
     // At most what a pipe holds: it is filled only once nobody writes any more.
     let mut late = Vec::new();
@@ -141,7 +145,7 @@ async fn drain(
         };
         // An error of a pipe end that we own can only mean that there is no more.
         let Some(bytes) = read.ok().filter(|n| *n > 0).and_then(|n| chunk.get(..n)) else { break };
-        buffer.push(bytes);
+        tap.push(stream, bytes);
         if let Some(sender) = live.take() {
             live = deliver(sender, Chunk { stream, bytes: bytes.to_vec() }, &mut late, &over).await;
         }
@@ -155,7 +159,6 @@ async fn drain(
             }
         });
     }
-    buffer
 }
 
 /// Hands `chunk` to a receiver that may be slow: the command waits for it, the end of the run does

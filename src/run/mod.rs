@@ -1,10 +1,14 @@
-//! One foreground run: standard input written without blocking the reads, both output streams
-//! drained into capped buffers, the end awaited. Knows nothing of MCP or of option grammars.
+//! One run: standard input written without blocking the reads, both output streams drained into
+//! capped buffers that may be read meanwhile, the end awaited; and the registry of background jobs.
+//! Knows nothing of MCP or of option grammars.
 
 pub mod buffer;
 pub mod foreground;
+pub mod jobs;
+pub mod tap;
 
-pub use buffer::{CappedBuffer, Captured, Dropped};
+pub use buffer::{CappedBuffer, Captured, Cut, Dropped, Piece, Position};
+pub use tap::{Budget, Tap};
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,6 +24,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 HERE = Path(__file__).resolve().parent
 MODES = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28", "auto": "2026-07-28"}
 CONTRACT = "cofferdam controls which programs start"
+VERBS = ["allowed", "kill", "output", "poll", "run", "start"]
 SECRET = "bytes-that-no-record-may-hold"
 # A bound on waiting for something that has to happen, never a measure of how fast it does.
 PATIENCE = 30
@@ -157,10 +158,13 @@ async def identity_and_tools(client, mode, version):
         check(f"{mode}: version", re.fullmatch(r"\d+\.\d+\.\d+.*", client.server_info.version), client.server_info)
         check(f"{mode}: instructions", CONTRACT in (client.instructions or ""), client.instructions)
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    check(f"{mode}: tools", {"sh_run", "sh_allowed"} <= tools.keys(), tools.keys())
-    hints = tools["sh_allowed"].annotations
-    check(f"{mode}: hints of sh_allowed", hints and hints.read_only_hint and hints.idempotent_hint, hints)
-    check(f"{mode}: no hints on sh_run", tools["sh_run"].annotations is None, tools["sh_run"].annotations)
+    check(f"{mode}: tools", {f"sh_{verb}" for verb in VERBS} == tools.keys(), tools.keys())
+    for verb in VERBS:
+        hints = tools[f"sh_{verb}"].annotations
+        if verb in ("allowed", "output", "poll"):
+            check(f"{mode}: hints of sh_{verb}", hints and hints.read_only_hint and hints.idempotent_hint, hints)
+        else:
+            check(f"{mode}: no hints on sh_{verb}", hints is None, hints)
     check(f"{mode}: schema", tools["sh_run"].input_schema["required"] == ["command"], tools["sh_run"].input_schema)
     check(f"{mode}: output schema", "exit" in tools["sh_run"].output_schema["required"], tools["sh_run"].output_schema)
     check(f"{mode}: description", "git" in tools["sh_run"].description, tools["sh_run"].description)
@@ -256,12 +260,66 @@ async def trees(client, stage, mode):
     check(f"{mode}: no descendant after a cancellation", await until(lambda: marked(mark) == []), marked(mark))
 
 
+async def jobs(client, stage, mode):
+    """Background jobs: followed by cursor to the end, killed, refused, unknown."""
+
+    async def ask(verb, **arguments):
+        return await client.call_tool(f"sh_{verb}", arguments)
+
+    async def finished(job):
+        while True:
+            payload = (await ask("poll", job=job)).structured_content
+            if payload["state"] != "running":
+                return payload
+
+    started = (await ask("start", command="cat", args=["long.txt"])).structured_content
+    check(f"{mode}: a job starts", set(started) == {"job", "state"} and started["state"] == "running", started)
+    job = started["job"]
+    payload = await finished(job)
+    check(f"{mode}: its end", (payload["exit"], payload["state"], payload["stdout-bytes"]) == (0, "exited", len(stage.long.encode())), payload)
+    text_read, lost, cursor, answers = "", 0, "0", 0
+    while True:
+        result = await ask("output", job=job, cursor=cursor, max_bytes=1000)
+        payload = result.structured_content
+        check(f"{mode}: text and structure are the same", json.loads(text(result)) == payload, result)
+        text_read += payload["stdout"]
+        dropped = payload.get("truncated", {}).get("stdout", {})
+        if dropped:
+            lost = dropped["bytes"]
+            text_read = text_read.replace(f"[... {lost} bytes / {dropped['lines']} lines dropped ...]\n", "\0")
+        cursor, answers = payload["cursor"], answers + 1
+        if payload["eof"]:
+            break
+    head, _, tail = text_read.partition("\0")
+    head = head.removesuffix("\n") if not stage.long.startswith(head) else head
+    check(f"{mode}: instalments", answers > 2 and stage.long.startswith(head) and stage.long.endswith(tail), text_read)
+    check(f"{mode}: instalments add up", len((head + tail).encode()) + lost == len(stage.long.encode()), (answers, lost))
+    payload = (await ask("output", job=(await ask("start", command="cat", args=["bytes.bin"])).structured_content["job"], encoding="base64")).structured_content
+    check(f"{mode}: base64", payload["encoding"] == "base64" and payload["stdout"] in ("", "Yf/+Yg=="), payload)
+
+    mark = f"mark-{uuid.uuid4()}"
+    job = (await ask("start", command=str(stage.sleeper), args=[mark])).structured_content["job"]
+    check(f"{mode}: the job and its stray are there", await until(lambda: len(marked(mark)) >= 2), marked(mark))
+    check(f"{mode}: kill", (await ask("kill", job=job)).structured_content["killed"] is True)
+    payload = await finished(job)
+    check(f"{mode}: killed", (payload["state"], payload["exit"], payload["timed-out"]) == ("killed", 137, False), payload)
+    check(f"{mode}: no descendant of a killed job", marked(mark) == [], marked(mark))
+    for name, verb, arguments, words in [
+        ("a refused job", "start", {"command": "rm"}, "Command 'rm' is not allowlisted. Allowed: "),
+        ("an unknown handle", "poll", {"job": "j999-000000"}, "There is no job j999-000000 here"),
+        ("a made up cursor", "output", {"job": job, "cursor": "1.0.0.0.0"}, "cursor is not one that output returned"),
+    ]:
+        result = await ask(verb, **arguments)
+        check(f"{mode}: {name}", result.is_error and text(result).startswith(words), result)
+
+
 async def session(binary, stage, mode, version):
     mark = f"mark-{uuid.uuid4()}"
     async with connected(binary, stage, mode) as (client, errors):
         await identity_and_tools(client, mode, version)
         await runs(client, stage, mode)
         await trees(client, stage, mode)
+        await jobs(client, stage, mode)
         async with anyio.create_task_group() as group:
             calls = [client.call_tool("sh_run", {"command": "cat", "stdin": str(n)}) for n in range(4)]
             outputs = {}

@@ -111,6 +111,7 @@ fn context() -> Context {
     Context {
         transport: Some("stdio"),
         tool: Some("sh_run".to_owned()),
+        toolkit: Some("sh".to_owned()),
         session_id: Some("5f1c1c1e-93d2-4d0c-9a55-1f7c2b1d0001".to_owned()),
         request_id: Some("\"a-1\"".to_owned()),
         client_name: Some("a client\u{202e}".to_owned()),

@@ -16,7 +16,7 @@ async fn the_initialize_era_gets_identity_instructions_and_exact_payloads() {
     assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
     assert_eq!(hello["result"]["serverInfo"]["name"], "cofferdam");
     assert_eq!(hello["result"]["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(hello["result"]["capabilities"], json!({"tools": {}}));
+    assert_eq!(hello["result"]["capabilities"], json!({"logging": {}, "tools": {}}));
     let instructions = hello["result"]["instructions"].as_str().unwrap();
     assert!(instructions.contains(words::CONTRACT) && instructions.contains("read-only"), "{instructions}");
 
@@ -87,17 +87,21 @@ async fn tools_are_listed_with_annotations_and_schemas() {
     let listed = client.ask(1, "tools/list", json!({})).await;
     let tools = listed["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["git_allowed", "git_run", "sh_allowed", "sh_run"]);
+    let all = |prefix: &str| {
+        ["allowed", "kill", "output", "poll", "run", "start"].map(|name| format!("{prefix}_{name}"))
+    };
+    assert_eq!(names, [all("git"), all("sh")].concat());
     for tool in tools {
-        let is_run = tool["name"].as_str().unwrap().ends_with("_run");
+        let (_, verb) = tool["name"].as_str().unwrap().split_once('_').unwrap();
+        let reads = ["allowed", "output", "poll"].contains(&verb);
         let expected =
-            if is_run { Value::Null } else { json!({"readOnlyHint": true, "idempotentHint": true}) };
-        assert_eq!(tool["annotations"], expected);
+            if reads { json!({"readOnlyHint": true, "idempotentHint": true}) } else { Value::Null };
+        assert_eq!(tool["annotations"], expected, "{verb}");
         assert_eq!(tool["inputSchema"]["additionalProperties"], false);
-        assert_eq!(tool["outputSchema"].is_object(), is_run);
+        assert_eq!(tool["outputSchema"].is_object(), verb != "allowed");
         jsonschema::meta::validate(&tool["inputSchema"]).unwrap();
     }
-    let run = &tools[3];
+    let run = tools.iter().find(|tool| tool["name"] == "sh_run").unwrap();
     assert!(run["description"].as_str().unwrap().contains("echo, gone, sleep"));
     let schema = jsonschema::validator_for(&run["outputSchema"]).unwrap();
     let answer = client.call(2, "sh_run", json!({"command": "echo"})).await;
@@ -115,7 +119,8 @@ async fn a_long_allow_list_is_cut_in_descriptions_and_whole_in_the_allowed_tool(
     client.legacy().await;
     client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     let line = client.from.next_line().await.unwrap().unwrap();
-    assert!(line.len() <= 6 * 1024, "tools/list has {} bytes", line.len());
+    // Two prefixes.
+    assert!(line.len() <= 2 * 6 * 1024, "tools/list has {} bytes", line.len());
     assert!(line.contains(" more (call sh_allowed)"), "{line}");
     let answer = client.call(2, "sh_allowed", json!({})).await;
     assert_eq!(text(&answer), names.join("\n"));

@@ -8,25 +8,31 @@ use std::time::Duration;
 use cofferdam::appliance::{Call, NotStarted, Outcome, Report};
 use cofferdam::mcp::{Ended, Kit, Offer, Runner, ServeError, serve};
 use cofferdam::policy::{Denial, Reason, RuleKind};
-use cofferdam::run::{Captured, Exit};
+use cofferdam::run::{Budget, Exit, Stream, Tap};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Stands in for the appliance: a few names with a behaviour each.
 struct Fake {
     calls: mpsc::UnboundedSender<Call>,
     killed: Arc<AtomicUsize>,
+    finish: Arc<Notify>,
     names: Vec<String>,
+    ttl: Duration,
+    kept: usize,
 }
+
+/// What the stand-in keeps of each stream.
+pub(crate) const KEPT: usize = 4096;
 
 impl Runner for Fake {
     fn offer(&self) -> Offer {
         Offer {
             kits: vec![
-                Kit { prefix: "sh".to_owned(), names: self.names.clone() },
-                Kit { prefix: "git".to_owned(), names: vec!["git".to_owned()] },
+                Kit { prefix: "sh".to_owned(), names: self.names.clone(), ..Kit::default() },
+                Kit { prefix: "git".to_owned(), names: vec!["git".to_owned()], ..Kit::default() },
             ],
             patterns: Vec::new(),
             allow_any: false,
@@ -38,6 +44,10 @@ impl Runner for Fake {
             output_lines: 20_000,
             stdin_bytes: 1 << 20,
             jobs: 2,
+            max_jobs: 2,
+            max_finished_jobs: 3,
+            job_ttl: self.ttl,
+            ..Offer::default()
         }
     }
 
@@ -45,15 +55,38 @@ impl Runner for Fake {
         let name = String::from_utf8(call.request.argv[0].clone()).unwrap();
         let arguments: Vec<String> =
             call.request.argv.iter().skip(1).map(|word| String::from_utf8(word.clone()).unwrap()).collect();
+        let tap = call.tap.clone().unwrap();
+        let refused = call.refused.clone();
+        if refused.is_none() && !["gone", "rm", "panic"].contains(&name.as_str()) {
+            tap.begin(Budget { bytes: self.kept, lines: 100_000 }).unwrap();
+        }
         self.calls.send(call).unwrap();
-        let killed = Arc::clone(&self.killed);
+        let (killed, finish) = (Arc::clone(&self.killed), Arc::clone(&self.finish));
         async move {
+            if let Some(denial) = refused {
+                return Outcome::Denied(denial);
+            }
             match name.as_str() {
-                "echo" => Outcome::Ran(Box::new(report(&format!("{}\n", arguments.join(" "))))),
+                "echo" => {
+                    tap.push(Stream::Stdout, format!("{}\n", arguments.join(" ")).as_bytes());
+                    Outcome::Ran(Box::new(report(&tap)))
+                }
+                // What it writes, the test writes into its tap; it ends when the test says so.
+                "hold" => {
+                    tokio::select! {
+                        () = finish.notified() => return Outcome::Ran(Box::new(report(&tap))),
+                        () = cancel.cancelled() => {}
+                    }
+                    killed.fetch_add(1, Ordering::SeqCst);
+                    let mut report = report(&tap);
+                    report.exit = Exit::Signal(9);
+                    report.cancelled = true;
+                    Outcome::Ran(Box::new(report))
+                }
                 "sleep" => {
                     cancel.cancelled().await;
                     killed.fetch_add(1, Ordering::SeqCst);
-                    let mut report = report("");
+                    let mut report = report(&tap);
                     report.exit = Exit::Signal(9);
                     report.cancelled = true;
                     Outcome::Ran(Box::new(report))
@@ -77,20 +110,14 @@ impl Runner for Fake {
     }
 }
 
-fn report(stdout: &str) -> Report {
-    let captured = |text: &str| Captured {
-        text: text.to_owned(),
-        dropped: None,
-        total_bytes: text.len() as u64,
-        invalid_bytes: 0,
-    };
+fn report(tap: &Tap) -> Report {
     Report {
         run_id: String::new(),
         exit: Exit::Code(0),
         timed_out: false,
         cancelled: false,
-        stdout: captured(stdout),
-        stderr: captured(""),
+        stdout: tap.captured(Stream::Stdout),
+        stderr: tap.captured(Stream::Stderr),
         duration: Duration::ZERO,
         killed: 0,
         left: 0,
@@ -109,6 +136,9 @@ pub(crate) struct Client {
     pub(crate) from: tokio::io::Lines<BufReader<DuplexStream>>,
     pub(crate) calls: mpsc::UnboundedReceiver<Call>,
     pub(crate) killed: Arc<AtomicUsize>,
+    pub(crate) finish: Arc<Notify>,
+    /// Notifications that came before an answer.
+    pub(crate) heard: Vec<Value>,
     pub(crate) interrupt: Option<oneshot::Sender<&'static str>>,
     pub(crate) server: tokio::task::JoinHandle<Result<Ended, ServeError>>,
 }
@@ -119,9 +149,30 @@ impl Client {
     }
 
     pub(crate) fn with_names(names: Vec<String>) -> Self {
+        Self::with(names, Duration::from_secs(600), KEPT)
+    }
+
+    pub(crate) fn with_ttl(ttl: Duration) -> Self {
+        Self::with(vec!["echo".to_owned()], ttl, KEPT)
+    }
+
+    pub(crate) fn with_kept(kept: usize) -> Self {
+        Self::with(vec!["hold".to_owned()], Duration::from_secs(600), kept)
+    }
+
+    fn with(names: Vec<String>, ttl: Duration, kept: usize) -> Self {
         let (calls_in, calls) = mpsc::unbounded_channel();
         let killed = Arc::new(AtomicUsize::new(0));
-        let fake = Arc::new(Fake { calls: calls_in, killed: Arc::clone(&killed), names });
+        let finish = Arc::new(Notify::new());
+        let fake = Fake {
+            calls: calls_in,
+            killed: Arc::clone(&killed),
+            finish: Arc::clone(&finish),
+            names,
+            ttl,
+            kept,
+        };
+        let fake = Arc::new(fake);
         let (to, reader) = tokio::io::duplex(1 << 16);
         let (writer, from) = tokio::io::duplex(1 << 16);
         let (interrupt, interrupted) = oneshot::channel();
@@ -132,7 +183,16 @@ impl Client {
             }
         }));
         let from = BufReader::new(from).lines();
-        Self { to: Some(to), from, calls, killed, interrupt: Some(interrupt), server }
+        Self {
+            to: Some(to),
+            from,
+            calls,
+            killed,
+            finish,
+            heard: Vec::new(),
+            interrupt: Some(interrupt),
+            server,
+        }
     }
 
     pub(crate) async fn write(&mut self, line: &[u8]) {
@@ -155,9 +215,15 @@ impl Client {
 
     pub(crate) async fn ask(&mut self, id: i64, method: &str, params: Value) -> Value {
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
-        let answer = self.next().await;
-        assert_eq!(answer["id"], id, "{answer}");
-        answer
+        loop {
+            let answer = self.next().await;
+            if answer["method"].is_string() {
+                self.heard.push(answer);
+                continue;
+            }
+            assert_eq!(answer["id"], id, "{answer}");
+            return answer;
+        }
     }
 
     pub(crate) async fn legacy(&mut self) -> Value {
@@ -175,6 +241,14 @@ impl Client {
 
     pub(crate) async fn call(&mut self, id: i64, tool: &str, arguments: Value) -> Value {
         self.ask(id, "tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Starts a job whose output the test writes, and the tap to write it into.
+    pub(crate) async fn start_job(&mut self, id: i64) -> (String, Arc<Tap>) {
+        let answer = self.call(id, "sh_start", json!({"command": "hold"})).await;
+        assert_eq!(answer["result"]["structuredContent"]["state"], "running", "{answer}");
+        let job = answer["result"]["structuredContent"]["job"].as_str().unwrap().to_owned();
+        (job, self.calls.recv().await.unwrap().tap.unwrap())
     }
 
     pub(crate) async fn start_sleeper(&mut self, id: i64) {

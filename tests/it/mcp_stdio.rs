@@ -17,15 +17,21 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server with the built-in policy on an empty workspace of its own.
-struct Server {
-    child: Child,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
-    home: TempDir,
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) to: Option<ChildStdin>,
+    pub(crate) from: BufReader<ChildStdout>,
+    pub(crate) home: TempDir,
+    /// Bytes of the longest answer.
+    pub(crate) longest: usize,
 }
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(|home| vec!["--workspace".into(), home.join("workspace")])
+    }
+
+    fn start_with(arguments: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let workspace = home.path().join("workspace");
         fs::create_dir(&workspace).unwrap();
@@ -35,8 +41,7 @@ impl Server {
         }
         let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
             .arg("serve")
-            .arg("--workspace")
-            .arg(&workspace)
+            .args(arguments(home.path()))
             .env("XDG_STATE_HOME", home.path().join("state"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -45,11 +50,32 @@ impl Server {
             .unwrap();
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().unwrap());
-        Self { child, to, from, home }
+        Self { child, to, from, home, longest: 0 }
     }
 
-    fn opened() -> Self {
-        let mut server = Self::start();
+    /// A server whose policy allows `cat`, with limits of its own.
+    pub(crate) fn with_limits(limits: &str) -> Self {
+        let server = Self::start_with(|home| {
+            let policy = home.join("policy.toml");
+            let (workspace, log) = (home.join("workspace"), home.join("state/cofferdam"));
+            fs::create_dir_all(&log).unwrap();
+            let text = format!(
+                "version = 1\nallow = [\"cat\"]\n[workspace]\npath = {workspace:?}\n[limits]\n{limits}\n[audit]\n\
+                 sinks = [{{ kind = \"file\", path = {:?} }}]\n",
+                log.join("audit.jsonl")
+            );
+            fs::write(&policy, text).unwrap();
+            vec!["--policy".into(), policy]
+        });
+        server.open()
+    }
+
+    pub(crate) fn opened() -> Self {
+        Self::start().open()
+    }
+
+    fn open(self) -> Self {
+        let mut server = self;
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "raw", "version": "1"}});
         let hello = server.ask("initialize", params);
@@ -58,15 +84,22 @@ impl Server {
         server
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
-        let mut line = String::new();
-        self.from.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}, log: {}", self.log()))
+        loop {
+            let mut line = String::new();
+            self.from.read_line(&mut line).unwrap();
+            let message: Value = serde_json::from_str(&line)
+                .unwrap_or_else(|error| panic!("{error}: {line:?}, log: {}", self.log()));
+            if message["method"].is_null() {
+                self.longest = self.longest.max(line.len());
+                return message;
+            }
+        }
     }
 
     fn call(&mut self, arguments: Value) -> Value {
@@ -74,7 +107,7 @@ impl Server {
     }
 
     /// Starts a command that runs until it is killed and waits until it is there.
-    fn follow(&mut self) -> PathBuf {
+    pub(crate) fn follow(&mut self) -> PathBuf {
         let file = self.home.path().join("workspace").join(uuid::Uuid::new_v4().to_string());
         fs::write(&file, "").unwrap();
         self.send(&json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call",
@@ -83,17 +116,17 @@ impl Server {
         file
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.home.path().join("stderr")).unwrap()
     }
 
-    fn records(&self) -> Vec<Value> {
+    pub(crate) fn records(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.home.path().join("state/cofferdam/audit.jsonl")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Waits for the end; what stood on standard output must be frames.
-    fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         let mut rest = String::new();
         self.from.read_to_string(&mut rest).unwrap();
         for line in rest.lines() {
@@ -111,7 +144,7 @@ impl Drop for Server {
 }
 
 /// Living processes that have `mark` among their arguments.
-fn running(mark: &Path) -> Vec<String> {
+pub(crate) fn running(mark: &Path) -> Vec<String> {
     let mark = mark.to_str().unwrap();
     let processes =
         fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
@@ -125,7 +158,7 @@ fn running(mark: &Path) -> Vec<String> {
         .collect()
 }
 
-fn until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");

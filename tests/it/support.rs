@@ -339,6 +339,7 @@ pub(crate) struct Served {
     last: u64,
     /// Answers to calls that nobody has asked for yet.
     early: Vec<Value>,
+    pub(crate) hello: Value, // the result of initialize
 }
 
 impl Served {
@@ -351,11 +352,12 @@ impl Served {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut served = Self { child, to, from, last: 0, early: Vec::new() };
+        let mut served = Self { child, to, from, last: 0, early: Vec::new(), hello: Value::Null };
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "it", "version": "1"}});
         let id = served.send("initialize", hello);
-        assert!(served.answer(id)["result"]["serverInfo"].is_object());
+        served.hello = served.answer(id)["result"].take();
+        assert!(served.hello["serverInfo"].is_object());
         served.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         served
     }
@@ -370,7 +372,7 @@ impl Served {
         to.flush().unwrap();
     }
 
-    fn send(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.last += 1;
         let id = self.last;
         self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -384,7 +386,7 @@ impl Served {
         serde_json::from_str(&line).unwrap()
     }
 
-    fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         if let Some(place) = self.early.iter().position(|message| message["id"] == id) {
             return self.early.remove(place);
         }

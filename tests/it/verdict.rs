@@ -143,6 +143,10 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
             stdin_bytes: 1 << 20,
             jobs: 8,
             cgroup: cofferdam::config::CgroupUse::Auto,
+            max_jobs: 4,
+            max_finished_jobs: 16,
+            job_ttl: Duration::from_secs(600),
+            max_job_time: Duration::from_secs(3600),
         },
         sandbox: SandboxConfig {
             read: Vec::new(),
@@ -157,6 +161,7 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
         allow_any: false,
         argument_rules: true,
         toolkits: BTreeMap::new(),
+        server: Default::default(),
         missing: Vec::new(),
         grammars: Vec::new(),
         programs: Programs::new("/nonexistent"),

@@ -46,6 +46,7 @@ pub(super) fn summary(config: &Config, findings: &Findings) -> String {
         (false, patterns) => format!("{} and {patterns} patterns", config.commands.len()),
     };
     let _ = writeln!(out, "  commands   {names}");
+    let _ = writeln!(out, "  toolkits   {}", config.toolkits.keys().cloned().collect::<Vec<_>>().join(", "));
     let _ = writeln!(out, "  examples   {}", examples::count(config));
     for failure in &findings.failures {
         let _ = writeln!(out, "error: {failure}");
@@ -94,6 +95,7 @@ pub(super) fn object(config: &Config, findings: &Findings) -> Value {
         "commands": config.commands.keys().collect::<Vec<_>>(),
         "allow_patterns": config.allow_patterns.iter().map(|pattern| pattern.as_str()).collect::<Vec<_>>(),
         "allow_any": config.allow_any,
+        "toolkits": config.toolkits.keys().collect::<Vec<_>>(),
         "examples": examples::count(config),
         "errors": findings.failures.iter().map(failure).collect::<Vec<_>>(),
         "warnings": findings.warnings().map(|lint| lint.message.as_str()).collect::<Vec<_>>(),

@@ -15,7 +15,7 @@ use crate::sandbox::profile::Profile;
 
 /// The profile of `command` under `policy`, exactly as the kernel gets it. For a program that is not
 /// installed, or whose files cannot be read, the policy's own words stand in and say so.
-pub(super) fn of(policy: &Policy, command: &Command) -> Value {
+pub(super) fn of(policy: &Policy, command: &Command, toolkit: Option<&str>) -> Value {
     let config = policy.config();
     let compiled = command.program.as_ref().map(|program| Profile::compile(config, command, program));
     let list = |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect::<Vec<_>>();
@@ -43,7 +43,7 @@ pub(super) fn of(policy: &Policy, command: &Command) -> Value {
         "network": config.network(command).iter().map(|port| format!("tcp:{port}")).collect::<Vec<_>>(),
         "kernel": command.kernel.iter().map(|switch| switch.as_str()).collect::<Vec<_>>(),
         "environment": policy.environment_names(command),
-        "limits": limits(&config.limits),
+        "limits": limits(config.limits_of(toolkit)),
     });
     if let (Some(note), Value::Object(map)) = (note, &mut object) {
         map.insert("note".to_owned(), Value::from(note));

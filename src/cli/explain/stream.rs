@@ -168,7 +168,7 @@ fn kept_profile<'a>(
         if profiles.len() >= KEPT {
             profiles.clear();
         }
-        profiles.insert(name.to_owned(), profile::of(policy, &rule.command(name)).to_string());
+        profiles.insert(name.to_owned(), profile::of(policy, &rule.command(name), None).to_string());
     }
     profiles.get(name).map_or("null", String::as_str)
 }

@@ -1,0 +1,92 @@
+//! Cursors: where a reader of a job stands in both streams, as text that only this server can make.
+//!
+//! A cursor is bound to its job and sealed with a key that lives as long as the server, so that one which
+//! was made up, changed or taken from another job is told apart and refused.
+
+use std::fmt;
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use crate::run::Position;
+
+/// The beginning of both streams.
+const START: &str = "0";
+
+/// The key of a server's cursors.
+pub(super) struct Seal([u8; 32]);
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal")
+    }
+}
+
+impl Seal {
+    pub(super) fn new() -> Self {
+        let halves = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()];
+        let mut key = [0; 32];
+        for (byte, random) in key.iter_mut().zip(halves.iter().flat_map(|half| half.as_bytes())) {
+            *byte = *random;
+        }
+        Self(key)
+    }
+
+    /// The cursor of a job at these positions of stdout and stderr.
+    pub(super) fn cursor(&self, job: &str, at: [Position; 2]) -> Result<String, String> {
+        let [out, err] = at;
+        let place = format!("{:x}.{:x}.{:x}.{:x}", out.bytes, out.lines, err.bytes, err.lines);
+        let tag = self.tag(job, &place)?;
+        Ok(format!("{place}.{tag}"))
+    }
+
+    /// The positions of a cursor that this server made for this job.
+    pub(super) fn positions(&self, job: &str, cursor: &str) -> Result<[Position; 2], String> {
+        if cursor == START {
+            return Ok([Position::default(); 2]);
+        }
+        let refused =
+            || "cursor is not one that output returned for this job: pass it back as it was".to_owned();
+        let (place, tag) = cursor.rsplit_once('.').ok_or_else(refused)?;
+        if tag != self.tag(job, place)? {
+            return Err(refused());
+        }
+        let mut numbers = place.split('.').map(|number| u64::from_str_radix(number, 16));
+        let mut next = || numbers.next().and_then(Result::ok).ok_or_else(refused);
+        let out = Position { bytes: next()?, lines: next()? };
+        let err = Position { bytes: next()?, lines: next()? };
+        Ok([out, err])
+    }
+
+    fn tag(&self, job: &str, place: &str) -> Result<String, String> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|error| error.to_string())?;
+        mac.update(job.as_bytes());
+        mac.update(b" ");
+        mac.update(place.as_bytes());
+        Ok(mac.finalize().into_bytes().iter().take(5).map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_holds_what_was_put_in_and_nothing_else_is_one() {
+        let seal = Seal::new();
+        let at = [Position { bytes: u64::MAX, lines: 7 }, Position { bytes: 0, lines: 0 }];
+        let cursor = seal.cursor("j1-a", at).unwrap();
+        assert_eq!(seal.positions("j1-a", &cursor), Ok(at));
+        assert_eq!(seal.positions("j1-a", "0"), Ok([Position::default(); 2]));
+        assert!(seal.positions("j2-a", &cursor).is_err(), "a cursor of another job");
+        assert!(Seal::new().positions("j1-a", &cursor).is_err(), "a cursor of another server");
+        let mut changed = vec![String::new(), "00".to_owned(), format!("{cursor}0"), format!(" {cursor}")];
+        changed.extend((0..cursor.len()).map(|at| {
+            let other = if cursor.as_bytes()[at] == b'1' { "2" } else { "1" };
+            [&cursor[..at], other, &cursor[at + 1..]].concat()
+        }));
+        for bad in changed {
+            assert!(seal.positions("j1-a", &bad).is_err(), "{bad}");
+        }
+    }
+}
