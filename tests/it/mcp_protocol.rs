@@ -113,6 +113,18 @@ async fn tools_are_listed_with_annotations_and_schemas() {
 }
 
 #[tokio::test]
+async fn the_list_of_tools_is_the_same_from_start_to_start() {
+    let mut lists = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::start();
+        client.legacy().await;
+        client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+        lists.push(client.from.next_line().await.unwrap().unwrap());
+    }
+    assert_eq!(lists[0], lists[1]);
+}
+
+#[tokio::test]
 async fn a_long_allow_list_is_cut_in_descriptions_and_whole_in_the_allowed_tool() {
     let names: Vec<String> = (0..500).map(|n| format!("command-number-{n:03}")).collect();
     let mut client = Client::with_names(names.clone());
