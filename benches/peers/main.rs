@@ -247,7 +247,7 @@ async fn awaited(program: &Path) -> Duration {
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: an owned descriptor keeps its number until it is dropped, after its registration.
     let ended = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-    let ended = ended.ok().expect("registration");
+    let ended = ended.expect("registration");
     let _guard = ended.readable().await.expect("its end");
     let status = child.try_wait().expect("wait").expect("it has ended");
     assert!(status.success());
