@@ -1,8 +1,8 @@
 //! What other sandboxes cost beside ours: the same program that does nothing, started plainly, through
 //! cofferdam and through each peer, in shuffled rounds of one run. Prints tables in Markdown.
 //!
-//! `benches/peers/setup && cargo bench --bench peers [-- ROUNDS]`. Ratios of medians are what counts; the
-//! load average stands beside them. Costly peers run in fewer rounds. A peer that is not there, or does not
+//! `benches/peers/setup && cargo bench --bench peers [-- ROUNDS]`, on a busy machine after `chrt -r 1`. Ratios
+//! of medians are what counts; the load average stands beside them. Costly peers run in fewer rounds. A peer that is not there, or does not
 //! run, has a line that says why; what each row leaves open to its program is tried first (`control.rs`).
 #![allow(clippy::disallowed_methods, reason = "programs are started to be measured")]
 #![allow(

@@ -26,12 +26,22 @@ pub(crate) fn load() -> String {
     text.split(' ').next().expect("load average").to_owned()
 }
 
+/// Under `chrt -r 1` what is started here goes before other work: close to a quiet machine on a busy one.
+fn priority() -> &'static str {
+    let text = fs::read_to_string("/proc/self/stat").expect("/proc/self/stat");
+    // proc(5): the 41st field is the policy; the name, in parentheses, may hold spaces.
+    let (_, fields) = text.rsplit_once(") ").expect("fields");
+    let policy = fields.split(' ').nth(38).expect("policy");
+    if ["1", "2"].contains(&policy) { "real-time" } else { "ordinary" }
+}
+
 pub(crate) fn print(rows: &mut [Row], missing: &[Missing], rounds: usize, before: &str) {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("kernel");
     let cores = std::thread::available_parallelism().expect("cores");
     println!(
-        "Linux {}, {cores} cores, {rounds} shuffled rounds, load average {before} before and {} after.",
+        "Linux {}, {cores} cores, {} priority, {rounds} shuffled rounds, load average {before} before and {} after.",
         kernel.trim(),
+        priority(),
         load()
     );
     for (program, what) in ["a static program", "a dynamic program"].into_iter().enumerate() {
