@@ -6,6 +6,8 @@
 #   tests/probes/run.sh [options] -- WRAPPER…    through another launcher, for comparison
 #                                                (@WS@, @BIN@, @LAB@ stand for the lab's directories)
 #   --gate              fail on anything unexpected (see below); runs the bare baseline as well
+#   --peer NAME         the same through another sandbox, by the words of NAME.sh beside this file, bare first;
+#                       the last table shows escapes of all side by side (bwrap: bubblewrap, strict)
 #   --mode MODE         read-only, writable or both (default): how the policy grants the workspace
 #   -p PATTERN          only probes whose name matches this glob (not with --gate)
 #   -o DIR              keep the tables as DIR/bare.tsv, DIR/read-only.tsv, DIR/writable.tsv
@@ -26,8 +28,9 @@ shopt -s extglob
 export LC_ALL=C
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-gate=no bare_only=no mode=both pattern='*' out_dir= limit=40 binary=
+gate=no bare_only=no mode=both pattern='*' out_dir= limit=40 binary= peer=
 wrapper=()
+scripts=$here
 
 die() { echo "probes: $*" >&2; exit 2; }
 
@@ -35,6 +38,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --gate) gate=yes; shift ;;
     --bare) bare_only=yes; shift ;;
+    --peer) peer=${2:?--peer needs a name: bwrap}; shift 2 ;;
     --mode) mode=${2:?--mode needs read-only, writable or both}; shift 2 ;;
     -p) pattern=${2:?-p needs a glob}; shift 2 ;;
     -o) out_dir=${2:?-o needs a directory}; shift 2 ;;
@@ -47,6 +51,11 @@ while [ $# -gt 0 ]; do
   esac
 done
 case $mode in read-only|writable) modes=("$mode") ;; both) modes=(read-only writable) ;; *) die "unknown mode: $mode (read-only, writable, both)" ;; esac
+if [ -n "$peer" ]; then
+  [ -n "$binary" ] || die "--peer is for a comparison with a cofferdam program"
+  [[ $peer =~ ^[a-z]+$ && -x $scripts/$peer.sh ]] || die "unknown peer: $peer (bwrap)"
+  "$scripts/$peer.sh" read-only / / >/dev/null || die "the peer $peer cannot be run"
+fi
 [ "$gate" = no ] || [ "$pattern" = '*' ] || die "--gate takes every probe: -p is not for it"
 if [ -n "$binary" ]; then
   [ ${#wrapper[@]} -eq 0 ] && [ "$bare_only" = no ] || die "give a program, --bare or -- WRAPPER, not two of them"
@@ -311,7 +320,9 @@ check() {
 
 # --- the runs ------------------------------------------------------------------------------------------------
 if [ -n "$out_dir" ]; then mkdir -p "$out_dir"; out_dir=$(cd "$out_dir" && pwd); fi
-if [ "$gate" = yes ] || [ "$bare_only" = yes ]; then
+beside=()
+if [ "$gate" = yes ] || [ "$bare_only" = yes ] || [ -n "$peer" ]; then
+  beside+=("bare=$run/bare.tsv")
   table bare "$run/bare.tsv"
   while IFS=$'\t' read -r name _ result _; do baseline[$name]=$result; done <"$run/bare.tsv"
   if [ "$bare_only" = yes ]; then
@@ -331,7 +342,13 @@ for m in "${modes[@]}"; do
   fi
   table "$m" "$run/$m.tsv" "${prefix[@]}"
   if [ "$gate" = yes ]; then check "$m" "$run/$m.tsv"; fi
+  if [ -n "$peer" ]; then
+    mapfile -t prefix < <("$scripts/$peer.sh" "$m" "$ws" "$bin")
+    table "$peer-$m" "$run/$peer-$m.tsv" "${prefix[@]}"
+    beside+=("cofferdam, workspace $m=$run/$m.tsv" "$peer, workspace $m=$run/$peer-$m.tsv")
+  fi
 done
+if [ -n "$peer" ]; then echo; "$scripts/beside.sh" "${beside[@]}"; fi
 if [ "$gate" = yes ]; then
   [ "$faults" -eq 0 ] || { echo "probes: gate FAILED with $faults faults"; exit 1; }
   echo "probes: gate passed"
