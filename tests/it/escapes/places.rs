@@ -128,7 +128,12 @@ fn e092_deadlines_do_not_know_the_time_of_day() {
     // The table of system calls names those that commands may make.
     for (path, bare) in rooms().filter(|(path, _)| path != "src/sandbox/syscalls.rs") {
         for wrong in ["SystemTime", "CLOCK_REALTIME", "UNIX_EPOCH", "gettimeofday"] {
-            assert!(!bare.contains(wrong), "{path} looks at {wrong}");
+            // When a job began is told to people, and nothing is reckoned from it.
+            let told = path == "src/run/jobs/job.rs" && wrong == "SystemTime";
+            assert!(
+                told && bare.matches("SystemTime::now").count() == 1 || !bare.contains(wrong),
+                "{path}: {wrong}"
+            );
         }
         clocks += bare.matches("Instant::now").count();
     }
