@@ -9,11 +9,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
+use super::pool::{self, Pool, WARM};
 use super::step::{step, unmet};
 use super::wire::{self, Ended, Facts, Failure, FromLauncher, FromStub, RunRequest, Setup, ToLauncher};
 use super::{ARGV0, LaunchError};
@@ -22,12 +24,8 @@ use crate::policy::{Authorized, Target};
 use crate::sandbox::profile::Profile;
 use crate::sys;
 
-/// Stubs kept warm for one profile: one serves while the other is made.
-const WARM_PER_PROFILE: usize = 2;
 /// How long after a start the next stub is made at the latest; a short command has its core to itself.
 const REFILL: Duration = Duration::from_millis(20);
-/// Stubs kept warm in all.
-const WARM: usize = 8;
 /// Profiles that the launcher remembers; beyond it, it starts anew.
 const KNOWN: usize = 256;
 
@@ -46,18 +44,22 @@ pub struct Launcher {
 struct Inner {
     /// Waiting stubs by the digest of the profile they are confined for. Before the launcher, which waits
     /// for their end.
-    warm: Mutex<HashMap<String, Vec<Waiting>>>,
+    warm: Mutex<Pool<Waiting>>,
     control: Mutex<Control>,
     facts: Facts,
+    /// Somebody looks after a pool that is larger than it has to be.
+    trimming: AtomicBool,
 }
 
 /// The server's end of a stub's socket.
 type Stub = AsyncFd<OwnedFd>;
 
-/// A stub that is confined and has no command yet.
+/// A stub that has no command yet.
 #[derive(Debug)]
 struct Waiting {
     stub: Stub,
+    /// It has said that it is confined; else that is what it says next.
+    ready: bool,
     /// The runtime that the socket is registered with.
     runtime: tokio::runtime::Id,
 }
@@ -112,8 +114,8 @@ impl Launcher {
         match packet.header {
             FromLauncher::Ready(facts) => {
                 control.group.clone_from(&facts.cgroup.path);
-                let (control, warm) = (Mutex::new(control), Mutex::new(HashMap::new()));
-                Ok(Self { inner: Arc::new(Inner { control, warm, facts: *facts }) })
+                let (control, warm) = (Mutex::new(control), Mutex::new(Pool::default()));
+                Ok(Self { inner: Arc::new(Inner { control, warm, facts: *facts, trimming: AtomicBool::new(false) }) })
             }
             FromLauncher::Failed(failure) => Err(failure.into()),
             FromLauncher::Stub => Err(gone()),
@@ -171,7 +173,7 @@ impl Launcher {
         let fds = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
         let send = |stub: &Stub| step!("stub", wire::send(stub.get_ref().as_fd(), &request, &blob, &fds));
         // A warm one may have died long ago, of what no longer holds: a new one decides.
-        let stub = match self.warm(prepared)?.filter(|stub| send(stub).is_ok()) {
+        let stub = match self.warm(prepared).await?.filter(|stub| send(stub).is_ok()) {
             Some(stub) => stub,
             None => {
                 let stub = Inner::make(&self.inner, prepared).await?;
@@ -181,21 +183,40 @@ impl Launcher {
         };
         drop(stdio);
         match receive(&stub).await? {
-            FromStub::Started { pid } => Ok(Running { socket: stub, pid, _refill: self.refill(prepared) }),
-            FromStub::Failed(failure) => Err(failure.into()),
-            FromStub::Ready | FromStub::Touched(_) | FromStub::Ended(_) => {
-                Err(LaunchError::new("stub", 0, "unexpected answer"))
+            FromStub::Started { pid } => {
+                lock(&self.inner.warm)?.begun(&prepared.digest);
+                Ok(Running {
+                    stub: Some(stub),
+                    pid,
+                    again: AtomicBool::new(false),
+                    killed: AtomicBool::new(false),
+                    digest: prepared.digest.clone(),
+                    inner: Arc::clone(&self.inner),
+                    _refill: self.refill(prepared),
+                })
             }
+            FromStub::Failed(failure) => Err(failure.into()),
+            FromStub::Ready | FromStub::Touched(_) | FromStub::Ended { .. } => Err(unexpected()),
         }
     }
 
     /// A stub that waits for this profile, if there is one. What another runtime has registered is of no use.
-    fn warm(&self, prepared: &Prepared) -> Result<Option<Stub>, LaunchError> {
-        let mut warm = lock(&self.inner.warm)?;
-        let runtime = tokio::runtime::Handle::current().id();
-        let stubs = warm.entry(prepared.digest.clone()).or_default();
-        stubs.retain(|waiting| waiting.runtime == runtime);
-        Ok(stubs.pop().map(|waiting| waiting.stub))
+    async fn warm(&self, prepared: &Prepared) -> Result<Option<Stub>, LaunchError> {
+        let waiting = {
+            let mut warm = lock(&self.inner.warm)?;
+            let runtime = tokio::runtime::Handle::current().id();
+            warm.retain(&prepared.digest, |waiting| waiting.runtime == runtime);
+            warm.take(&prepared.digest)
+        };
+        match waiting {
+            Some(Waiting { stub, ready: true, .. }) => Ok(Some(stub)),
+            // One that has just served gets ready first; should it have died of it, another is made.
+            Some(Waiting { stub, .. }) => match receive(&stub).await {
+                Ok(FromStub::Ready) => Ok(Some(stub)),
+                Ok(_) | Err(_) => Ok(None),
+            },
+            None => Ok(None),
+        }
     }
 
     /// Makes further stubs off the critical path: when the returned end is dropped with the run, or
@@ -230,8 +251,12 @@ async fn confined(socket: OwnedFd) -> Result<Stub, LaunchError> {
     match receive(&stub).await? {
         FromStub::Ready => Ok(stub),
         FromStub::Failed(failure) => Err(failure.into()),
-        _ => Err(LaunchError::new("stub", 0, "unexpected answer")),
+        _ => Err(unexpected()),
     }
+}
+
+fn unexpected() -> LaunchError {
+    LaunchError::new("stub", 0, "unexpected answer")
 }
 
 async fn blocking<T: Send + 'static>(
@@ -243,34 +268,41 @@ async fn blocking<T: Send + 'static>(
 impl Inner {
     /// Makes stubs for `prepared` until there are enough.
     async fn fill(inner: &Arc<Self>, prepared: &Prepared) -> Result<(), LaunchError> {
-        while inner.has_room(prepared)? {
-            let waiting = Waiting {
-                stub: Self::make(inner, prepared).await?,
-                runtime: tokio::runtime::Handle::current().id(),
-            };
-            let mut warm = lock(&inner.warm)?;
-            let stubs = warm.entry(prepared.digest.clone()).or_default();
+        while lock(&inner.warm)?.lacks(&prepared.digest) {
+            let stub = Self::make(inner, prepared).await?;
+            let made = Waiting { stub, ready: true, runtime: tokio::runtime::Handle::current().id() };
             // Another task may have been quicker; the stub ends with its socket.
-            if stubs.len() < WARM_PER_PROFILE {
-                stubs.push(waiting);
+            if lock(&inner.warm)?.keep(&prepared.digest, made).is_some() {
+                break;
             }
         }
         Ok(())
     }
 
-    /// Whether another may wait for this profile, for which one of another profile may have to go.
-    fn has_room(&self, prepared: &Prepared) -> Result<bool, LaunchError> {
-        let mut warm = lock(&self.warm)?;
-        if warm.get(&prepared.digest).is_some_and(|stubs| stubs.len() >= WARM_PER_PROFILE) {
-            return Ok(false);
+    /// Takes back a stub whose run has ended.
+    fn give_back(inner: &Arc<Self>, digest: &str, stub: Stub) {
+        // A thread that panicked with the lock has ended all service; the stub ends with its socket.
+        let Ok(mut warm) = inner.warm.lock() else { return };
+        // Nor is there a use for it once the runtime is gone.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        drop(warm.keep(digest, Waiting { stub, ready: false, runtime: runtime.id() }));
+        if warm.is_large() && !inner.trimming.swap(true, Ordering::Relaxed) {
+            let inner = Arc::downgrade(inner);
+            runtime.spawn(async move {
+                let mut large = true;
+                while large {
+                    tokio::time::sleep(pool::IDLE).await;
+                    let Some(inner) = inner.upgrade() else { return };
+                    large = inner.warm.lock().is_ok_and(|mut warm| {
+                        warm.trim(Instant::now());
+                        warm.is_large()
+                    });
+                    if !large {
+                        inner.trimming.store(false, Ordering::Relaxed);
+                    }
+                }
+            });
         }
-        if warm.values().map(Vec::len).sum::<usize>() >= WARM {
-            // Any other profile's; the one in use is worth more.
-            let other = warm.iter().find(|(digest, stubs)| **digest != prepared.digest && !stubs.is_empty());
-            let Some(other) = other.map(|(digest, _)| digest.clone()) else { return Ok(false) };
-            warm.remove(&other);
-        }
-        Ok(true)
     }
 
     /// A new stub, confined.
@@ -366,8 +398,15 @@ async fn receive(socket: &AsyncFd<OwnedFd>) -> Result<FromStub, LaunchError> {
 /// A command that was executed. Dropping it kills the whole tree.
 #[derive(Debug)]
 pub struct Running {
-    socket: AsyncFd<OwnedFd>,
+    /// Always there until this is dropped.
+    stub: Option<Stub>,
     pid: i32,
+    /// The supervisor said that it may serve again.
+    again: AtomicBool,
+    /// It was told to kill: what it has not read of that would meet the next run.
+    killed: AtomicBool,
+    digest: String,
+    inner: Arc<Inner>,
     _refill: oneshot::Sender<()>,
 }
 
@@ -378,12 +417,17 @@ impl Running {
         self.pid
     }
 
+    fn stub(&self) -> Result<&Stub, LaunchError> {
+        self.stub.as_ref().ok_or_else(unexpected)
+    }
+
     /// Kills the command and everything it started; the end is still awaited with [`Self::ended`].
     ///
     /// # Errors
     /// The supervisor is gone already.
     pub fn kill(&self) -> Result<(), LaunchError> {
-        sys::send(self.socket.get_ref().as_fd(), wire::KILL, &[])
+        self.killed.store(true, Ordering::Relaxed);
+        sys::send(self.stub()?.get_ref().as_fd(), wire::KILL, &[])
             .map_err(|e| LaunchError::new("kill", e.raw_os_error().unwrap_or(0), &e.to_string()))
     }
 
@@ -394,12 +438,27 @@ impl Running {
     pub async fn ended(&self) -> Result<Ended, LaunchError> {
         let mut touched = Vec::new();
         loop {
-            match receive(&self.socket).await? {
+            match receive(self.stub()?).await? {
                 FromStub::Touched(part) => touched.extend(part),
-                FromStub::Ended(ended) => return Ok(Ended { touched, ..ended }),
+                FromStub::Ended { end, again } => {
+                    self.again.store(again, Ordering::Relaxed);
+                    return Ok(Ended { touched, ..end });
+                }
                 FromStub::Failed(failure) => return Err(failure.into()),
-                _ => return Err(LaunchError::new("stub", 0, "unexpected answer")),
+                _ => return Err(unexpected()),
             }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(mut warm) = self.inner.warm.lock() {
+            warm.ended(&self.digest);
+        }
+        let again = self.again.load(Ordering::Relaxed) && !self.killed.load(Ordering::Relaxed);
+        if let Some(stub) = self.stub.take().filter(|_| again) {
+            Inner::give_back(&self.inner, &self.digest, stub);
         }
     }
 }

@@ -190,7 +190,7 @@ impl Listener {
     }
 
     /// What was heard, at the end of the run.
-    pub(super) fn heard(mut self) -> Heard {
+    pub(super) fn heard(&mut self) -> Heard {
         self.confirm();
         self.taken()
     }
@@ -200,8 +200,8 @@ impl Listener {
         Heard {
             denied: std::mem::take(&mut self.denied),
             starts: std::mem::take(&mut self.starts),
-            started: self.started,
-            loaded: self.loaded,
+            started: std::mem::take(&mut self.started),
+            loaded: std::mem::take(&mut self.loaded),
             touched: self.recorder.as_mut().map_or_else(Vec::new, |recorder| recorder.taken()),
         }
     }

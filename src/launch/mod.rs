@@ -19,6 +19,7 @@ mod leaf;
 mod listen;
 mod observe;
 mod overlay;
+mod pool;
 pub mod requirements;
 mod scratch;
 mod step;

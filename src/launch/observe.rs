@@ -61,7 +61,7 @@ impl Ears {
     }
 
     /// What was heard, at the end of the run.
-    pub(super) fn heard(self) -> Heard {
+    pub(super) fn heard(&mut self) -> Heard {
         match self {
             Self::Own(listener) => listener.heard(),
             // It goes on answering: the end of the run opens files, too.

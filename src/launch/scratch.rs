@@ -5,14 +5,19 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, renameat};
-use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
+use nix::sys::stat::{FchmodatFlags, Mode, UtimensatFlags, fchmodat, utimensat};
+use nix::sys::time::TimeSpec;
 use nix::unistd::{UnlinkatFlags, mkdir, unlinkat};
+
+/// 1970: no file that a run makes or removes has it by itself.
+const BEGINNING: TimeSpec = TimeSpec::new(0, 0);
 
 /// One run's scratch directory.
 #[derive(Debug)]
@@ -27,7 +32,22 @@ impl Scratch {
     pub(super) fn create(base: &Path) -> io::Result<Self> {
         let path = base.join(format!("run-{}", uuid::Uuid::new_v4().simple()));
         mkdir(&path, Mode::S_IRWXU)?;
+        // What is made or removed in it sets another time (inode(7)).
+        utimensat(AT_FDCWD, &path, &BEGINNING, &BEGINNING, UtimensatFlags::NoFollowSymlink)?;
         Ok(Self { path, alone: false })
+    }
+
+    /// Whether it is as it was made: empty and with every attribute that a run could have changed, but for the
+    /// times of the last look and the last change.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be looked at.
+    pub(super) fn is_untouched(&self) -> io::Result<bool> {
+        let meta = self.path.symlink_metadata()?;
+        let empty = meta.is_dir() && meta.nlink() == 2 && meta.size() == 0;
+        let same = meta.mode() & 0o7777 == 0o700 && (meta.mtime(), meta.mtime_nsec()) == (0, 0);
+        // By its size only a tmpfs says that it is empty; elsewhere this is no, and a new one is made.
+        Ok(empty && same && !crate::sys::has_own_attributes(&self.path)?)
     }
 
     /// On a file system that no other run has.

@@ -61,43 +61,72 @@ pub(super) struct Stub<'a> {
     pub(super) leaf: Option<Leaf>,
 }
 
-/// A supervisor that is confined and knows no command yet.
-struct Ready {
+/// Runs of one supervisor, at most.
+const RUNS: u32 = 1000;
+
+/// A supervisor that is confined, whoever its command is.
+struct Confined {
+    /// Landlock ruleset of commands.
+    ruleset: OwnedFd,
     signals: SignalFd,
     ears: Ears,
-    door: Door,
 }
 
 impl Stub<'_> {
-    /// Confines itself, serves one request and returns; the process ends afterwards.
+    /// Confines itself and serves one run after the other, as long as none leaves anything behind; the
+    /// process ends afterwards.
     pub(super) fn serve(self) {
         let socket = self.socket.as_fd();
         let say = |message: &FromStub| wire::send(socket, message, &[], &[]);
-        let confined = self.confine();
-        let ready = match confined {
-            Ok(ready) => ready,
-            // Nobody to tell when this fails too: the closed socket tells it.
-            Err(failure) => return drop(say(&FromStub::Failed(failure))),
+        // Nobody to tell when this fails too: the closed socket tells it.
+        let failed = |failure| drop(say(&FromStub::Failed(failure)));
+        let mut confined = match self.confine() {
+            Ok(confined) => confined,
+            Err(failure) => return failed(failure),
         };
-        self.rehearse();
-        let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
-        if let Ok(Some(packet)) = asked {
-            let end = match self.run(packet, ready, socket) {
-                Ok(mut ended) => {
-                    for part in observe::parts(std::mem::take(&mut ended.touched)) {
+        for run in 1..=RUNS {
+            // The command's process, behind all that its supervisor is behind.
+            let procs = self.leaf.as_ref().map(Leaf::procs);
+            let door = match Door::make(confined.ruleset.as_fd(), procs).map_err(of_child) {
+                Ok(door) => door,
+                Err(failure) => return failed(failure),
+            };
+            if run == 1 {
+                self.rehearse();
+            }
+            let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
+            let Ok(Some(packet)) = asked else {
+                // Nobody would answer it: with the listener gone a forbidden call fails at once.
+                drop((door, confined));
+                return self.clean();
+            };
+            let end = match self.run(packet, door, &mut confined, socket) {
+                Ok(mut end) => {
+                    for part in observe::parts(std::mem::take(&mut end.touched)) {
                         drop(say(&FromStub::Touched(part))); // a server that is gone needs none
                     }
-                    FromStub::Ended(ended)
+                    let again = run < RUNS && end.left == 0 && self.is_as_new();
+                    FromStub::Ended { end, again }
                 }
                 Err(failure) => FromStub::Failed(failure),
             };
-            self.clean();
-            drop(say(&end));
-        } else {
-            // Nobody would answer it: with the listener gone a forbidden call fails at once.
-            drop(ready);
-            self.clean();
+            let again = matches!(end, FromStub::Ended { again: true, .. });
+            if !again {
+                self.clean();
+            }
+            if say(&end).is_err() || !again {
+                // A server that is gone waits for nothing; what is there is removed.
+                return self.clean();
+            }
         }
+    }
+
+    /// Whether another run would find nothing that this one has left. Not with a group of its own, whose
+    /// counters are this run's, and not after a recorded one.
+    fn is_as_new(&self) -> bool {
+        self.leaf.is_none()
+            && self.profile.recorded.is_none()
+            && self.scratch.is_none_or(|scratch| scratch.is_untouched().is_ok_and(|untouched| untouched))
     }
 
     /// Device and inode of each loader that a program of the profile may be loaded with.
@@ -116,7 +145,7 @@ impl Stub<'_> {
         }
     }
 
-    fn confine(&self) -> Result<Ready, Failure> {
+    fn confine(&self) -> Result<Confined, Failure> {
         step!("setsid", nix::unistd::setsid())?;
         step!("child_subreaper", nix::sys::prctl::set_child_subreaper(true))?;
         // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
@@ -139,18 +168,17 @@ impl Stub<'_> {
             None => Ears::Own(Box::new(Listener::new(install()?, loaders))),
             Some(recorded) => observe::start(recorded, &self.profile.workspace, scratch, loaders, install)?,
         };
-        // Last, so that the command's process is behind all of it.
-        let door = Door::make(command.as_fd(), self.leaf.as_ref().map(Leaf::procs)).map_err(of_child)?;
-        Ok(Ready { signals, ears, door })
+        Ok(Confined { ruleset: command, signals, ears })
     }
 
     fn run(
         &self,
         packet: Packet<RunRequest>,
-        ready: Ready,
+        door: Door,
+        confined: &mut Confined,
         socket: BorrowedFd<'_>,
     ) -> Result<Ended, Failure> {
-        let Ready { signals, ears, door } = ready;
+        let Confined { signals, ears, .. } = confined;
         let Packet { header: request, blob, fds } = packet;
         let three = fds.try_into().map_err(|_| unmet(0, "three descriptors expected"));
         let stdio: [OwnedFd; 3] = step!("stdio", three)?;
@@ -166,7 +194,7 @@ impl Stub<'_> {
         // A server that is gone is noticed by the poll below.
         drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
         let deadline = started + Duration::from_millis(request.timeout_ms);
-        let mut ended = supervise(pid, started, deadline, &signals, ears, socket, self.leaf.as_ref());
+        let mut ended = supervise(pid, started, deadline, signals, ears, socket, self.leaf.as_ref());
         ended.met = Met { scratch_full: self.scratch.is_some_and(Scratch::is_full), ..ended.met };
         Ok(ended)
     }
@@ -190,9 +218,9 @@ impl Stub<'_> {
         if let Ok(laid) = self.lay_out(&request, b"program\0NAME=value\0") {
             sys::rehearse(&laid.plan([3; 3], 3, self.mark));
         }
-        let ended =
+        let end =
             Ended { wall_us: u64::from(Instant::now().elapsed().subsec_micros()), ..Ended::default() };
-        let told = serde_json::to_vec(&FromStub::Ended(ended)).is_ok();
+        let told = serde_json::to_vec(&FromStub::Ended { end, again: true }).is_ok();
         std::hint::black_box((read, told));
     }
 
@@ -255,7 +283,7 @@ fn supervise(
     started: Instant,
     deadline: Instant,
     signals: &SignalFd,
-    mut ears: Ears,
+    ears: &mut Ears,
     socket: BorrowedFd<'_>,
     leaf: Option<&Leaf>,
 ) -> Ended {

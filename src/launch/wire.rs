@@ -179,7 +179,13 @@ pub(crate) enum FromStub {
     /// A part of what a recorded run touched, before its end is told.
     Touched(Vec<Touch>),
     /// It ended, and so did everything it left.
-    Ended(Ended),
+    Ended {
+        /// How.
+        end: Ended,
+        /// Nothing of the run is left, so that another of the profile may have this supervisor: it says
+        /// [`Self::Ready`] next.
+        again: bool,
+    },
 }
 
 /// Why a step failed.

@@ -177,6 +177,20 @@ pub(crate) fn has_mark(path: &std::path::Path, name: &CStr) -> bool {
     length == 1 && value == *b"1"
 }
 
+/// Whether a file that is no link has extended attributes that its owner may set (listxattr(2), xattr(7):
+/// those of `security.` are of the system).
+pub(crate) fn has_own_attributes(path: &std::path::Path) -> io::Result<bool> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    let mut names = [0u8; 1024];
+    // SAFETY: the path is NUL-terminated; the kernel writes at most as many bytes as it is told of, or says
+    // ERANGE.
+    let length = unsafe { libc::llistxattr(path.as_ptr(), names.as_mut_ptr().cast(), names.len()) };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    let mut names = names.get(..length).unwrap_or(&names).split(|byte| *byte == 0);
+    Ok(names.any(|name| !name.is_empty() && !name.starts_with(b"security.")))
+}
+
 /// One reaped child.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitStatus {
