@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Kept for one profile: one serves while the other is made.
 const PER_PROFILE: usize = 2;
+/// As many runs of a profile at once are a crowd.
+const CROWD: usize = 4;
 /// Kept in all.
 pub(super) const WARM: usize = 8;
 /// How long more than that are kept after a crowd of runs.
@@ -59,9 +61,10 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Whether one more is worth making ahead of time.
+    /// Whether one more is worth making ahead of time: not in a crowd, whose own come back all the time.
     pub(super) fn lacks(&self, digest: &str) -> bool {
-        self.profiles.get(digest).is_none_or(|kept| kept.waiting.len() < PER_PROFILE)
+        let enough = |kept: &Kept<T>| kept.waiting.len() >= PER_PROFILE || kept.running >= CROWD;
+        self.profiles.get(digest).is_none_or(|kept| !enough(kept))
     }
 
     /// Keeps `one`, or gives it back: there are enough. One of another profile may have to go for it: what is

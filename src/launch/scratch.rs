@@ -23,8 +23,10 @@ const BEGINNING: TimeSpec = TimeSpec::new(0, 0);
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
-    /// The file system around it is this run's alone.
+    /// The file system around it, a tmpfs, is this run's alone.
     alone: bool,
+    /// Its size when it was empty: on a tmpfs each entry adds to it.
+    size: u64,
 }
 
 impl Scratch {
@@ -34,7 +36,8 @@ impl Scratch {
         mkdir(&path, Mode::S_IRWXU)?;
         // What is made or removed in it sets another time (inode(7)).
         utimensat(AT_FDCWD, &path, &BEGINNING, &BEGINNING, UtimensatFlags::NoFollowSymlink)?;
-        Ok(Self { path, alone: false })
+        let size = path.symlink_metadata()?.size();
+        Ok(Self { path, alone: false, size })
     }
 
     /// Whether it is as it was made: empty and with every attribute that a run could have changed, but for the
@@ -44,9 +47,9 @@ impl Scratch {
     /// It is not there, or cannot be looked at.
     pub(super) fn is_untouched(&self) -> io::Result<bool> {
         let meta = self.path.symlink_metadata()?;
-        let empty = meta.is_dir() && meta.nlink() == 2 && meta.size() == 0;
+        // Elsewhere the size does not say, and a new one is made.
+        let empty = self.alone && meta.is_dir() && meta.nlink() == 2 && meta.size() == self.size;
         let same = meta.mode() & 0o7777 == 0o700 && (meta.mtime(), meta.mtime_nsec()) == (0, 0);
-        // By its size only a tmpfs says that it is empty; elsewhere this is no, and a new one is made.
         Ok(empty && same && !crate::sys::has_own_attributes(&self.path)?)
     }
 
