@@ -62,7 +62,8 @@ fn main() {
 /// Runs a second with `many` at once, ours and tokio's by turns: medians of the turns.
 async fn crowd(road: &Arc<Road>, program: &Path, many: usize, turns: usize) -> (f64, f64) {
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
-    for _ in 0..turns {
+    // The first is not counted.
+    for turn in 0..=turns {
         for confined in [true, false] {
             let start = Instant::now();
             let each = (CROWD / many).max(1);
@@ -84,7 +85,9 @@ async fn crowd(road: &Arc<Road>, program: &Path, many: usize, turns: usize) -> (
                 run.await.expect("run");
             }
             let rate = (each * many) as f64 / start.elapsed().as_secs_f64();
-            if confined { ours.push(rate) } else { bare.push(rate) }
+            if turn > 0 {
+                if confined { ours.push(rate) } else { bare.push(rate) }
+            }
         }
     }
     let middle = |rates: &mut Vec<f64>| {
@@ -95,7 +98,7 @@ async fn crowd(road: &Arc<Road>, program: &Path, many: usize, turns: usize) -> (
 }
 
 /// Runs of one turn.
-const CROWD: usize = 256;
+const CROWD: usize = 1024;
 
 /// The same program by tokio, with nothing around it.
 async fn unconfined(program: &Path) {

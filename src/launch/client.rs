@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
@@ -114,8 +114,10 @@ impl Launcher {
         match packet.header {
             FromLauncher::Ready(facts) => {
                 control.group.clone_from(&facts.cgroup.path);
-                let (control, warm) = (Mutex::new(control), Mutex::new(Pool::default()));
-                Ok(Self { inner: Arc::new(Inner { control, warm, facts: *facts, trimming: AtomicBool::new(false) }) })
+                let (control, warm) = (Mutex::new(control), Mutex::new(Pool::new(setup.jobs)));
+                Ok(Self {
+                    inner: Arc::new(Inner { control, warm, facts: *facts, trimming: AtomicBool::new(false) }),
+                })
             }
             FromLauncher::Failed(failure) => Err(failure.into()),
             FromLauncher::Stub => Err(gone()),
@@ -169,6 +171,7 @@ impl Launcher {
             timeout_ms: u64::try_from(plan.timeout().as_millis()).unwrap_or(u64::MAX),
             limits,
         };
+        let place = Place::new(&self.inner, &prepared.digest)?;
         let blob = wire::join(&[plan.argv(), plan.env()]);
         let fds = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
         let send = |stub: &Stub| step!("stub", wire::send(stub.get_ref().as_fd(), &request, &blob, &fds));
@@ -183,18 +186,14 @@ impl Launcher {
         };
         drop(stdio);
         match receive(&stub).await? {
-            FromStub::Started { pid } => {
-                lock(&self.inner.warm)?.begun(&prepared.digest);
-                Ok(Running {
-                    stub: Some(stub),
-                    pid,
-                    again: AtomicBool::new(false),
-                    killed: AtomicBool::new(false),
-                    digest: prepared.digest.clone(),
-                    inner: Arc::clone(&self.inner),
-                    _refill: self.refill(prepared),
-                })
-            }
+            FromStub::Started { pid } => Ok(Running {
+                stub: Some(stub),
+                pid,
+                again: AtomicBool::new(false),
+                killed: AtomicBool::new(false),
+                place,
+                _refill: self.refill(prepared),
+            }),
             FromStub::Failed(failure) => Err(failure.into()),
             FromStub::Ready | FromStub::Touched(_) | FromStub::Ended { .. } => Err(unexpected()),
         }
@@ -307,6 +306,7 @@ impl Inner {
 
     /// A new stub, confined.
     async fn make(inner: &Arc<Self>, prepared: &Prepared) -> Result<Stub, LaunchError> {
+        lock(&inner.warm)?.make_way();
         let (launcher, profile) = (Arc::clone(inner), prepared.clone());
         confined(blocking(move || launcher.fork(&profile)).await?).await
     }
@@ -405,9 +405,30 @@ pub struct Running {
     again: AtomicBool,
     /// It was told to kill: what it has not read of that would meet the next run.
     killed: AtomicBool,
-    digest: String,
-    inner: Arc<Inner>,
+    place: Place,
     _refill: oneshot::Sender<()>,
+}
+
+/// One of the runs under way, counted from before it has a stub.
+#[derive(Debug)]
+struct Place {
+    inner: Arc<Inner>,
+    digest: String,
+}
+
+impl Place {
+    fn new(inner: &Arc<Inner>, digest: &str) -> Result<Self, LaunchError> {
+        lock(&inner.warm)?.begun(digest);
+        Ok(Self { inner: Arc::clone(inner), digest: digest.to_owned() })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Ok(mut warm) = self.inner.warm.lock() {
+            warm.ended(&self.digest);
+        }
+    }
 }
 
 impl Running {
@@ -453,12 +474,9 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Ok(mut warm) = self.inner.warm.lock() {
-            warm.ended(&self.digest);
-        }
         let again = self.again.load(Ordering::Relaxed) && !self.killed.load(Ordering::Relaxed);
         if let Some(stub) = self.stub.take().filter(|_| again) {
-            Inner::give_back(&self.inner, &self.digest, stub);
+            Inner::give_back(&self.place.inner, &self.place.digest, stub);
         }
     }
 }

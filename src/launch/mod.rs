@@ -104,6 +104,7 @@ fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
         repository_write: workspace.repository_write,
         user,
         throw_away: throw_away && workspace.write,
+        jobs: config.limits.jobs,
         isolate: true,
         terminals: config.uses(Switch::Pty),
         ipc: config.uses(Switch::Ipc),

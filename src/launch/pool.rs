@@ -19,6 +19,8 @@ pub(super) const IDLE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Pool<T> {
     profiles: HashMap<String, Kept<T>>,
+    /// Most that there may be, those at work included.
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -26,29 +28,58 @@ struct Kept<T> {
     waiting: Vec<(T, Instant)>,
     /// Runs under way.
     running: usize,
+    /// Most of them since the last [`Pool::trim`].
+    peak: usize,
 }
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
-        Self { waiting: Vec::new(), running: 0 }
-    }
-}
-
-impl<T> Default for Pool<T> {
-    fn default() -> Self {
-        Self { profiles: HashMap::new() }
+        Self { waiting: Vec::new(), running: 0, peak: 0 }
     }
 }
 
 impl<T> Pool<T> {
-    /// The one that was used last: its memory is warm, too.
+    /// For `jobs` runs at once.
+    pub(super) fn new(jobs: usize) -> Self {
+        Self { profiles: HashMap::new(), most: jobs.saturating_add(WARM) }
+    }
+
+    /// The one that was used last but one: its memory is warm, and it has got ready again.
     pub(super) fn take(&mut self, digest: &str) -> Option<T> {
-        self.profiles.get_mut(digest)?.waiting.pop().map(|(one, _)| one)
+        let waiting = &mut self.profiles.get_mut(digest)?.waiting;
+        let at = waiting.len().saturating_sub(2);
+        (at < waiting.len()).then(|| waiting.remove(at).0)
+    }
+
+    /// Lets one go, where one more would be too many.
+    pub(super) fn make_way(&mut self) {
+        let (running, waiting) = self.count();
+        if running.saturating_add(waiting) >= self.most {
+            self.let_go(|_| true);
+        }
+    }
+
+    /// Runs and those that wait.
+    fn count(&self) -> (usize, usize) {
+        let all = self.profiles.values();
+        all.fold((0, 0), |(running, waiting), kept| (running + kept.running, waiting + kept.waiting.len()))
+    }
+
+    /// Lets the one go that has waited longest, of the profiles whose digest is `of`.
+    fn let_go(&mut self, of: impl Fn(&str) -> bool) -> bool {
+        let all = self.profiles.iter_mut().filter(|(digest, kept)| of(digest) && !kept.waiting.is_empty());
+        match all.min_by_key(|(_, kept)| kept.waiting.first().map(|(_, since)| *since)) {
+            Some((_, kept)) => drop(kept.waiting.remove(0)),
+            None => return false,
+        }
+        true
     }
 
     /// A run has begun.
     pub(super) fn begun(&mut self, digest: &str) {
-        self.profiles.entry(digest.to_owned()).or_default().running += 1;
+        let kept = self.profiles.entry(digest.to_owned()).or_default();
+        kept.running += 1;
+        kept.peak = kept.peak.max(kept.running);
     }
 
     /// A run has ended.
@@ -70,17 +101,16 @@ impl<T> Pool<T> {
     /// Keeps `one`, or gives it back: there are enough. One of another profile may have to go for it: what is
     /// in use is worth more.
     pub(super) fn keep(&mut self, digest: &str, one: T) -> Option<T> {
-        let running: usize = self.profiles.values().map(|kept| kept.running).sum();
-        let waiting: usize = self.profiles.values().map(|kept| kept.waiting.len()).sum();
+        let peak: usize = self.profiles.values().map(|kept| kept.peak).sum();
+        let (running, waiting) = self.count();
         let own = self.profiles.get(digest);
-        let most = own.map_or(0, |kept| kept.running).saturating_add(1).max(PER_PROFILE);
+        let most = own.map_or(0, |kept| kept.peak).max(PER_PROFILE);
         if own.is_some_and(|kept| kept.waiting.len() >= most) {
             return Some(one);
         }
-        if waiting >= running.saturating_add(1).max(WARM) {
-            let other = self.profiles.iter_mut().find(|(name, kept)| **name != digest && !kept.waiting.is_empty());
-            let Some((_, other)) = other else { return Some(one) };
-            other.waiting.remove(0);
+        let full = waiting >= peak.max(WARM) || running.saturating_add(waiting) >= self.most;
+        if full && !self.let_go(|other| other != digest) {
+            return Some(one);
         }
         self.profiles.entry(digest.to_owned()).or_default().waiting.push((one, Instant::now()));
         None
@@ -88,16 +118,23 @@ impl<T> Pool<T> {
 
     /// Whether [`Self::trim`] would find something, now or later.
     pub(super) fn is_large(&self) -> bool {
-        self.profiles.values().any(|kept| kept.waiting.len() > PER_PROFILE)
+        self.count().1 > WARM || self.profiles.values().any(|kept| kept.waiting.len() > PER_PROFILE)
     }
 
     /// Lets go of those that have waited for [`IDLE`] and are more than a few.
     pub(super) fn trim(&mut self, now: Instant) {
         for kept in self.profiles.values_mut() {
-            let old = kept.waiting.iter().take_while(|(_, since)| now.saturating_duration_since(*since) >= IDLE);
+            let old =
+                kept.waiting.iter().take_while(|(_, since)| now.saturating_duration_since(*since) >= IDLE);
             let surplus = old.count().min(kept.waiting.len().saturating_sub(PER_PROFILE));
             kept.waiting.drain(..surplus);
+            kept.peak = kept.running;
         }
+        let surplus = self.count().1.saturating_sub(WARM);
+        for _ in 0..surplus {
+            self.let_go(|_| true);
+        }
+        self.profiles.retain(|_, kept| kept.running > 0 || !kept.waiting.is_empty());
     }
 
     /// Lets go of what does not hold any more.
@@ -119,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_few_of_each_profile_are_kept_and_a_few_in_all() {
-        let mut pool = Pool::default();
+        let mut pool = Pool::new(64);
         assert!(pool.lacks("a"));
         assert_eq!((pool.keep("a", 1), pool.keep("a", 2), pool.keep("a", 3)), (None, None, Some(3)));
         assert!(!pool.lacks("a"));
@@ -127,6 +164,7 @@ mod tests {
             assert_eq!((pool.keep(profile, 1), pool.keep(profile, 2)), (None, None));
         }
         assert_eq!(pool.keep("e", 1), None, "for one of another");
+        assert!(!pool.is_large());
         let left: usize = ["a", "b", "c", "d", "e"]
             .map(|profile| std::iter::from_fn(|| pool.take(profile)).count())
             .iter()
@@ -136,25 +174,38 @@ mod tests {
 
     #[test]
     fn as_many_are_kept_as_run_and_the_surplus_goes_later() {
-        let mut pool = Pool::default();
+        let mut pool = Pool::new(64);
         (0..20).for_each(|_| pool.begun("a"));
-        assert!((0..10).all(|one| {
+        assert!((0..20).all(|one| {
             pool.ended("a");
             pool.keep("a", one).is_none()
         }));
-        (0..10).for_each(|_| pool.ended("a"));
-        assert_eq!(pool.keep("a", 10), Some(10), "nobody runs any more");
+        assert_eq!(pool.keep("a", 20), Some(20), "so many have never run");
         assert!(pool.is_large());
         pool.trim(Instant::now());
         assert!(pool.is_large(), "not yet");
         pool.trim(Instant::now() + IDLE);
         assert!(!pool.is_large());
-        assert_eq!((pool.take("a"), pool.take("a"), pool.take("a")), (Some(9), Some(8), None));
+        assert_eq!((pool.take("a"), pool.take("a"), pool.take("a")), (Some(18), Some(19), None));
+    }
+
+    #[test]
+    fn there_are_never_more_than_may_be() {
+        let mut pool = Pool::new(2);
+        for profile in ["a", "b", "c", "d", "e"] {
+            pool.keep(profile, 1);
+            pool.keep(profile, 2);
+        }
+        assert_eq!(pool.count(), (0, WARM));
+        pool.begun("z");
+        pool.begun("z");
+        pool.make_way();
+        assert_eq!(pool.count(), (2, WARM - 1));
     }
 
     #[test]
     fn one_of_no_use_is_not_given_out() {
-        let mut pool = Pool::default();
+        let mut pool = Pool::new(64);
         pool.keep("a", 1);
         pool.keep("a", 2);
         pool.retain("a", |one| *one != 2);

@@ -218,8 +218,7 @@ impl Stub<'_> {
         if let Ok(laid) = self.lay_out(&request, b"program\0NAME=value\0") {
             sys::rehearse(&laid.plan([3; 3], 3, self.mark));
         }
-        let end =
-            Ended { wall_us: u64::from(Instant::now().elapsed().subsec_micros()), ..Ended::default() };
+        let end = Ended { wall_us: u64::from(Instant::now().elapsed().subsec_micros()), ..Ended::default() };
         let told = serde_json::to_vec(&FromStub::Ended { end, again: true }).is_ok();
         std::hint::black_box((read, told));
     }

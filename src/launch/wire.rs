@@ -34,6 +34,8 @@ pub(crate) struct Setup {
     pub(crate) user: Option<(u32, u32)>,
     /// Whether what commands write into the workspace goes to an overlay, gone with the launcher.
     pub(crate) throw_away: bool,
+    /// Runs at once.
+    pub(crate) jobs: usize,
     /// Try to get a mount namespace of its own.
     pub(crate) isolate: bool,
     /// An instance of `devpts` of its own is needed.
