@@ -154,7 +154,8 @@ fn gate_fails_on_lists_that_are_not_in_order() {
 /// lies, and the directory itself stays.
 #[test]
 fn probes_run_where_nothing_can_be_compiled() {
-    let dir = tempfile::tempdir().unwrap();
+    // The programs' path goes into a pattern of the policy.
+    let dir = tempfile::Builder::new().prefix("probes-").tempdir().unwrap();
     fs::create_dir(dir.path().join("ws")).unwrap();
     fs::write(dir.path().join("ws/old"), "").unwrap();
     let run = |words: &[&str]| {
