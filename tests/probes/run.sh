@@ -100,7 +100,6 @@ else
   lab=$(mktemp -d /tmp/cofferdam-probes-XXXXXXXX)
 fi
 bin=${compiled:-$lab}/bin ws=${given:-$lab/ws} out=$lab/outside run=$lab/run secret=$lab/secret
-[[ $bin =~ ^[A-Za-z0-9/_-]+$ ]] || die "the programs' path goes into a pattern: only letters, digits, / _ - ($bin)"
 tag=probe-$$
 victim_pid=
 
@@ -111,6 +110,7 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
+[[ $bin =~ ^[A-Za-z0-9/_-]+$ ]] || die "the programs' path goes into a pattern: only letters, digits, / _ - ($bin)"
 
 chmod 755 "$lab"
 mkdir -p "$run" "$secret" "$lab/audit"
