@@ -38,6 +38,11 @@ const SCRATCH_FALLBACKS: &[&str] = &["/scratch", "/dev/shm", "/run", "/tmp"];
 /// Files and directories of one run's scratch file system.
 const SCRATCH_INODES: u64 = 16_384;
 
+/// Root of a container that dropped all capabilities can do less than any other user of it.
+const NO_CHANGE_OF_USER: &str = "commands cannot be switched to an unprivileged user by a root without \
+                                 CAP_SETUID and CAP_SETGID: start cofferdam as that user (user: \"10001:10001\" \
+                                 in compose, --user, User=)";
+
 /// Runs all steps and reports what is in force.
 pub(super) fn confine(setup: &Setup, landlock_abi: u32) -> Result<(Facts, Option<Group>), Failure> {
     let (uid, gid) = setup.user.unwrap_or((Uid::effective().as_raw(), Gid::effective().as_raw()));
@@ -223,7 +228,8 @@ fn become_user(user: Option<(u32, u32)>) -> Result<(), Failure> {
     // The bounding set needs CAP_SETPCAP, which the change of user takes away.
     clear_bounding()?;
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    step!("setgroups", nix::unistd::setgroups(&[]))?;
+    let refused = |e: Errno| unmet(e as i32, format!("{e}: {NO_CHANGE_OF_USER}"));
+    step!("setgroups", nix::unistd::setgroups(&[]).map_err(refused))?;
     step!("setresgid", nix::unistd::setresgid(gid, gid, gid))?;
     step!("setresuid", nix::unistd::setresuid(uid, uid, uid))?;
     let now = step!("getresuid", nix::unistd::getresuid())?;

@@ -17,7 +17,7 @@ use seccompiler::{
 };
 use serde_json::Value;
 
-use crate::support::{Lab, Ran, Rules, in_own_mounts};
+use crate::support::{Lab, Ran, Rules, Served, in_own_mounts};
 
 /// A system call, the argument and value it is hidden for (any, when absent), and the answer.
 type Hidden = (libc::c_long, Option<(u8, u64)>, i32);
@@ -74,6 +74,34 @@ fn the_filter_of_these_tests_hides_nothing_else() {
     let lab = Lab::plain();
     let ran = exec(&lab, &[(libc::SYS_acct, None, libc::ENOSYS)]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "ran\n"), "{ran:?}");
+}
+
+/// Engines hide clone3(2), whose flags no filter can read, with ENOSYS: the C library then uses clone(2).
+#[test]
+fn e074_a_filter_that_hides_clone3_stops_no_run_of_command_line_or_server() {
+    let clone3 = [(libc::SYS_clone3, None, libc::ENOSYS)];
+    let lab = Lab::plain();
+    let ran = exec(&lab, &clone3);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "ran\n"), "{ran:?}");
+    let mut command = lab.command("serve");
+    hide(&mut command, &clone3);
+    let mut served = Served::by(command);
+    // More than one, so that stubs are made while the threads of the server run.
+    for _ in 0..8 {
+        let payload = served.probed(&lab, &["say", "ran"]);
+        assert_eq!(payload["exit"], 0, "{payload}");
+    }
+    assert_eq!(served.stop(), Some(0));
+    let records = lab.records();
+    let ends: Vec<&Value> = records.iter().filter(|record| record["event_type"] == "run.end").collect();
+    assert_eq!(ends.len(), 9, "{records:?}");
+    assert!(ends.iter().all(|record| record["sandbox"] == "enforced"), "{ends:?}");
+}
+
+/// Old engines answer EPERM, which no C library takes for "use clone(2)".
+#[test]
+fn e074_a_filter_that_forbids_clone3_is_a_refusal() {
+    refused(&[(libc::SYS_clone3, None, libc::EPERM)], &["launcher failed", "Operation not permitted"]);
 }
 
 #[test]

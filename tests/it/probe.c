@@ -126,6 +126,7 @@ static int attempts(int count, char **word) {
         else if (is(what, "write")) writing(a);
         else if (is(what, "truncate")) say(what, truncate(a, 0));
         else if (is(what, "list")) say(what, open(a, O_RDONLY | O_DIRECTORY));
+        else if (is(what, "chdir")) say(what, chdir(a));
         else if (is(what, "mkdir")) say(what, mkdir(a, 0700));
         else if (is(what, "rmdir")) say(what, rmdir(a));
         else if (is(what, "unlink")) say(what, unlink(a));

@@ -149,3 +149,26 @@ fn gate_fails_on_lists_that_are_not_in_order() {
     Case { answers: [OPEN, CLOSED, CLOSED], when_writable: &effect, ..closed() }
         .fails("cannot be accepted here");
 }
+
+/// A place without a compiler, and a workspace that is somebody's mount: what was compiled elsewhere runs where it
+/// lies, and the directory itself stays.
+#[test]
+fn probes_run_where_nothing_can_be_compiled() {
+    // The programs' path goes into a pattern of the policy.
+    let dir = tempfile::Builder::new().prefix("probes-").tempdir().unwrap();
+    fs::create_dir(dir.path().join("ws")).unwrap();
+    fs::write(dir.path().join("ws/old"), "").unwrap();
+    let run = |words: &[&str]| {
+        let mut command = Command::new("bash");
+        command.arg(root().join("tests/probes/run.sh")).args(words).current_dir(dir.path());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let missing = run(&["--bare", "--compiled", ".", "-p", "fs-read-secret"]);
+    assert_eq!(missing.0, Some(2), "{missing:?}");
+    assert_eq!(run(&["--compile", ".", "-p", "fs-read-secret"]).0, Some(0));
+    let (status, said) = run(&["--bare", "--compiled", ".", "--workspace", "ws", "-p", "fs-read-secret"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("ESCAPED") && !said.contains("compiling"), "{said}");
+    assert!(!dir.path().join("ws/old").exists() && dir.path().join("ws/.git/config").exists());
+}

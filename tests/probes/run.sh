@@ -13,6 +13,11 @@
 #   -o DIR              keep the tables as DIR/bare.tsv, DIR/read-only.tsv, DIR/writable.tsv
 #   -d DIR              take probes, catalogue and lists from DIR instead of from here
 #   -t SECONDS          longest time one probe may take (default 40)
+#   --compile DIR       only compile the probes, into DIR
+#   --compiled DIR      run those that --compile put there, where they lie: for a place without a compiler, or
+#                       one where nothing new can be executed
+#   --workspace DIR     try with this directory, a mount for instance; if it is writable all in it is replaced,
+#                       if it is not, it is taken as it is
 #
 # Categories: E an effect or a read outside, S a risky kernel interface reachable, R a resource limit
 # that is missing. Results: BLOCKED, ESCAPED, n/a (the host does not permit it bare either), NORUN (the
@@ -26,9 +31,10 @@
 set -euo pipefail
 shopt -s extglob
 export LC_ALL=C
+umask 022 # the confined command may be another user
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-gate=no bare_only=no mode=both pattern='*' out_dir= limit=40 binary= peer=
+gate=no bare_only=no mode=both pattern='*' out_dir= limit=40 binary= peer= compile= compiled= given=
 wrapper=()
 scripts=$here
 
@@ -44,6 +50,9 @@ while [ $# -gt 0 ]; do
     -o) out_dir=${2:?-o needs a directory}; shift 2 ;;
     -d) here=$(cd "${2:?-d needs a directory}" && pwd); shift 2 ;;
     -t) limit=${2:?-t needs seconds}; shift 2 ;;
+    --compile) compile=${2:?--compile needs a directory}; shift 2 ;;
+    --compiled) compiled=$(cd "${2:?--compiled needs a directory}" && pwd -P); shift 2 ;;
+    --workspace) given=$(cd "${2:?--workspace needs a directory}" && pwd -P); shift 2 ;;
     -h|--help) sed -n '2,/^set -/p' "${BASH_SOURCE[0]}" | sed '$d; s/^# \{0,1\}//'; exit 0 ;;
     --) shift; wrapper=("$@"); break ;;
     -*) die "unknown option: $1 (see --help)" ;;
@@ -60,58 +69,12 @@ fi
 if [ -n "$binary" ]; then
   [ ${#wrapper[@]} -eq 0 ] && [ "$bare_only" = no ] || die "give a program, --bare or -- WRAPPER, not two of them"
   binary=$(realpath -e "$binary") || die "no such program: $binary"
-elif [ ${#wrapper[@]} -eq 0 ] && [ "$bare_only" = no ]; then
+elif [ ${#wrapper[@]} -eq 0 ] && [ "$bare_only" = no ] && [ -z "$compile" ]; then
   die "what to run them through? A cofferdam program, --bare, or -- WRAPPER (see --help)"
 fi
-for tool in gcc jq script timeout mkfifo; do command -v "$tool" >/dev/null || die "needs $tool"; done
-
-# --- the lab -------------------------------------------------------------------------------------------
-# Not below a private home directory: the confined command may run as another user.
-if [ -n "${PROBE_LAB:-}" ]; then
-  lab=$PROBE_LAB
-  mkdir "$lab" || die "PROBE_LAB must be a path that does not exist yet, in a directory that does"
-  lab=$(cd "$lab" && pwd -P)
-else
-  lab=$(mktemp -d /tmp/cofferdam-probes-XXXXXXXX)
-fi
-[[ $lab =~ ^[A-Za-z0-9/_-]+$ ]] || die "the lab's path goes into a pattern: only letters, digits, / _ - ($lab)"
-bin=$lab/bin ws=$lab/ws out=$lab/outside run=$lab/run secret=$lab/secret
-tag=probe-$$
-victim_pid=
-
-cleanup() {
-  if [ -n "$victim_pid" ]; then kill "$victim_pid" 2>/dev/null || true; wait "$victim_pid" 2>/dev/null || true; fi
-  rm -f "/tmp/probe-vis-$tag" "/var/tmp/probe-vis-$tag" "/dev/shm/probe-vis-$tag" "$HOME/.probe-vis-$tag" 2>/dev/null || true
-  rm -rf "$lab"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-chmod 755 "$lab"
-mkdir -p "$bin" "$run" "$secret" "$lab/audit"
-chmod 755 "$bin" "$run" "$secret"
-chmod 700 "$lab/audit"
-echo "secret-of-the-host" >"$secret/file"
-chmod 644 "$secret/file"
-
-# Each run starts with the same workspace and the same things outside.
-fresh_workspace() {
-  rm -rf "$ws"
-  mkdir -p "$ws/.git/hooks" "$out"
-  chmod 777 "$ws" "$out" "$ws/.git" "$ws/.git/hooks"
-  printf '[core]\n' >"$ws/.git/config"
-  chmod 666 "$ws/.git/config"
-}
-
-bait() {
-  local b
-  for b in mv del trunc; do
-    [ -e "$out/$b-$tag" ] || echo bait >"$out/$b-$tag"
-    chmod 666 "$out/$b-$tag"
-  done
-  [ -p "$out/fifo-$tag" ] || mkfifo -m 666 "$out/fifo-$tag"
-  rm -f "$out/victim-signalled"
-}
+needed=(jq script timeout mkfifo)
+[ -n "$compiled" ] || needed+=(gcc)
+for tool in "${needed[@]}"; do command -v "$tool" >/dev/null || die "needs $tool"; done
 
 # --- programs and catalogue ------------------------------------------------------------------------------
 declare -A category flags
@@ -127,13 +90,79 @@ catalogue=$(printf '%s\n' "${!category[@]}" | sort)
 [ "$sources" = "$catalogue" ] ||
   die "probes.json and open/*.c differ: $(comm -3 <(echo "$sources") <(echo "$catalogue") | tr -s '\n\t' '  ')"
 
-echo "probes: compiling ${#names[@]} programs"
-printf '%s\n' "${names[@]}" |
-  xargs -P "$(nproc)" -I{} gcc -w -O1 -o "$bin/{}" "$here/open/{}.c" || die "a probe does not compile"
-gcc -w -O1 -o "$run/victim" "$here/victim.c" || die "victim.c does not compile"
+programs() { # DIR: compiles the probes into DIR/bin and what they are tried on into DIR
+  mkdir -p "$1/bin"
+  echo "probes: compiling ${#names[@]} programs"
+  printf '%s\n' "${names[@]}" |
+    xargs -P "$(nproc)" -I{} gcc -w -O1 -o "$1/bin/{}" "$here/open/{}.c" || die "a probe does not compile"
+  gcc -w -O1 -o "$1/victim" "$here/victim.c" || die "victim.c does not compile"
+}
+if [ -n "$compile" ]; then programs "$compile"; exit 0; fi
+
+# --- the lab -------------------------------------------------------------------------------------------
+# Not below a private home directory: the confined command may run as another user.
+if [ -n "${PROBE_LAB:-}" ]; then
+  lab=$PROBE_LAB
+  mkdir "$lab" || die "PROBE_LAB must be a path that does not exist yet, in a directory that does"
+  lab=$(cd "$lab" && pwd -P)
+else
+  lab=$(mktemp -d /tmp/cofferdam-probes-XXXXXXXX)
+fi
+bin=${compiled:-$lab}/bin ws=${given:-$lab/ws} out=$lab/outside run=$lab/run secret=$lab/secret
+tag=probe-$$
+victim_pid=
+
+cleanup() {
+  if [ -n "$victim_pid" ]; then kill "$victim_pid" 2>/dev/null || true; wait "$victim_pid" 2>/dev/null || true; fi
+  rm -f "/tmp/probe-vis-$tag" "/var/tmp/probe-vis-$tag" "/dev/shm/probe-vis-$tag" "$HOME/.probe-vis-$tag" 2>/dev/null || true
+  rm -rf "$lab"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+[[ $bin =~ ^[A-Za-z0-9/_-]+$ ]] || die "the programs' path goes into a pattern: only letters, digits, / _ - ($bin)"
+
+chmod 755 "$lab"
+mkdir -p "$run" "$secret" "$lab/audit"
+chmod 755 "$run" "$secret"
+chmod 700 "$lab/audit"
+echo "secret-of-the-host" >"$secret/file"
+chmod 644 "$secret/file"
+
+# Each run starts with the same workspace and the same things outside.
+fresh_workspace() {
+  mkdir -p "$out"
+  chmod 777 "$out"
+  if [ -n "$given" ]; then
+    [ -w "$ws" ] || return 0 # a read-only mount holds what was put there before
+    (shopt -s dotglob nullglob; rm -rf "$ws"/*)
+  else
+    rm -rf "$ws"
+  fi
+  mkdir -p "$ws/.git/hooks"
+  chmod 777 "$ws" "$ws/.git" "$ws/.git/hooks"
+  printf '[core]\n' >"$ws/.git/config"
+  chmod 666 "$ws/.git/config"
+}
+
+bait() {
+  local b
+  for b in mv del trunc; do
+    [ -e "$out/$b-$tag" ] || echo bait >"$out/$b-$tag"
+    chmod 666 "$out/$b-$tag"
+  done
+  [ -p "$out/fifo-$tag" ] || mkfifo -m 666 "$out/fifo-$tag"
+  rm -f "$out/victim-signalled"
+}
+
+# --- programs, and the stand-in for the launcher -----------------------------------------------------------
+if [ -n "$compiled" ]; then
+  for name in "${names[@]}"; do [ -x "$bin/$name" ] || die "$compiled has no $name: make it with --compile"; done
+else
+  programs "$lab"
+fi
 
 fresh_workspace
-"$run/victim" "$out" "$tag" "$run/ready" &
+"${compiled:-$lab}/victim" "$out" "$tag" "$run/ready" &
 victim_pid=$!
 for _ in $(seq 100); do [ -s "$run/ready" ] && break; sleep 0.1; done
 [ -s "$run/ready" ] || die "the victim process did not start"

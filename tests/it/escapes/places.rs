@@ -1,14 +1,18 @@
 //! Known escapes by paths and places, by what the kernel lacks, and by clocks and terminals.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::mount::{MsFlags, mount};
+use nix::sys::stat::Mode;
 use serde_json::json;
 
 use crate::scan::{code, rust};
-use crate::support::{Lab, Rules, Served};
+use crate::support::{Going, Lab, Ran, Rules, Served, in_own_mounts};
 
 #[test]
 fn e031_a_neighbour_of_the_same_prefix_is_outside() {
@@ -29,6 +33,105 @@ fn e031_a_neighbour_of_the_same_prefix_is_outside() {
             assert_eq!(lines[3], "read ok");
         }
     }
+}
+
+/// A laboratory whose workspace is writable, with a directory `sub/d` in it for everybody that holds `f`, and
+/// the place outside readable.
+fn with_directory() -> Lab {
+    let lab = Lab::new(&Rules { write: true, ..Rules::default() });
+    for (path, mode) in [("ws/sub", 0o777), ("ws/sub/d", 0o777), ("outside/view", 0o755)] {
+        fs::create_dir(lab.at(path)).unwrap();
+        fs::set_permissions(lab.at(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    fs::write(lab.at("ws/sub/d/f"), "x").unwrap();
+    lab
+}
+
+/// `exec` of attempts.
+fn trying(lab: &Lab, attempts: &[(&str, &str, &str)]) -> Command {
+    let mut command = lab.command("exec");
+    command.arg("--").arg(lab.probe()).arg("try");
+    command.args(attempts.iter().flat_map(|(what, a, b)| [*what, *a, *b]));
+    command
+}
+
+/// What kernels without the correction of this erratum get wrong needs a writable directory below a second
+/// mount, so that a move through the first takes it out from under the second: the second is read-only to
+/// commands, and the rules of a workspace are the same all over it. Nothing rests on the correction.
+#[test]
+fn e075_a_directory_that_lost_its_mount_widens_nothing() {
+    let lab = with_directory();
+    let rules = Rules { write: true, sandbox: "read = [\"@libraries\"]", ..Rules::default() };
+    lab.write_policy(&rules);
+    let text = fs::read_to_string(lab.policy()).unwrap();
+    let outside = format!("read = [\"@libraries\", {:?}]", lab.at("outside"));
+    fs::write(lab.policy(), text.replace("read = [\"@libraries\"]", &outside)).unwrap();
+    let (view, from, to) = (lab.text("outside/view/d"), lab.text("ws/sub/d"), lab.text("ws/moved"));
+    let (linked, back) = (lab.text("ws/linked"), lab.text("ws/moved/f"));
+    let mut command = trying(
+        &lab,
+        &[
+            ("chdir", &view, ""),
+            ("read", "f", ""),
+            ("rename", &from, &to),
+            // From here on the working directory is below no mount that leads to it.
+            ("rename", "f", "g"),
+            ("rename", "f", &linked),
+            ("link", "f", &linked),
+            ("write", "made", ""),
+            ("write", "f", ""),
+            ("unlink", "f", ""),
+            ("mkdir", "made", ""),
+            ("exec", "f", ""),
+            ("read", "../secret", ""),
+            ("read", &back, ""),
+        ],
+    );
+    let (sub, at) = (lab.at("ws/sub"), lab.at("outside/view"));
+    in_own_mounts(&mut command, move || {
+        let none: Option<&str> = None;
+        Ok(mount(Some(&sub), &at, none, MsFlags::MS_BIND, none)?)
+    });
+    let ran = Ran::of(&command.output().unwrap());
+    let lines = ran.lines();
+    assert_eq!(lines[..3], ["chdir ok", "read ok", "rename ok"], "{lines:?}");
+    let refused = |line: &&str| line.contains("errno=") || *line == "exec status 97";
+    assert!(lines[3..13].iter().all(refused), "{lines:?}");
+    assert_eq!(lines[13..], ["read ok"], "it is still there in the workspace: {lines:?}");
+}
+
+/// The same from without: somebody moves the directory of a running command out of the workspace.
+#[test]
+fn e075_a_directory_that_is_taken_out_of_the_workspace_leads_nowhere() {
+    let lab = with_directory();
+    nix::unistd::mkfifo(&lab.at("ws/go"), Mode::from_bits_truncate(0o666)).unwrap();
+    fs::set_permissions(lab.at("ws/go"), fs::Permissions::from_mode(0o666)).unwrap();
+    let (secret, out) = (lab.text("outside/secret"), lab.text("outside/f"));
+    let mut going = Going::start(trying(
+        &lab,
+        &[
+            ("chdir", &lab.text("ws/sub/d"), ""),
+            ("read", &lab.text("ws/go"), ""),
+            ("read", "../secret", ""),
+            ("read", &secret, ""),
+            ("list", "..", ""),
+            ("rename", "f", "../f"),
+            ("link", "f", "../f"),
+            ("rename", "f", &out),
+            ("link", "f", &out),
+            ("exec", "f", ""),
+        ],
+    ));
+    assert_eq!(going.line(), "chdir ok");
+    fs::rename(lab.at("ws/sub/d"), lab.at("outside/d")).unwrap();
+    fs::write(lab.at("ws/go"), "x").unwrap();
+    let ran = going.finish();
+    let lines = ran.lines();
+    assert_eq!(lines[0], "read ok", "{lines:?}");
+    assert_eq!(lines.len(), 10, "{lines:?}");
+    let refused = |line: &&str| line.contains("errno=") || *line == "exec status 97";
+    assert!(lines[1..].iter().all(refused), "{lines:?}");
+    assert!(!lab.at("outside/f").exists());
 }
 
 #[test]
