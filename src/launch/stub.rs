@@ -110,13 +110,14 @@ impl Stub<'_> {
                 }
                 Err(failure) => FromStub::Failed(failure),
             };
-            let again = matches!(end, FromStub::Ended { again: true, .. });
-            if !again {
+            if !matches!(end, FromStub::Ended { again: true, .. }) {
+                drop(confined); // as above
                 self.clean();
+                return drop(say(&end));
             }
-            if say(&end).is_err() || !again {
-                // A server that is gone waits for nothing; what is there is removed.
-                return self.clean();
+            if say(&end).is_err() {
+                drop(confined);
+                return self.clean(); // the server is gone
             }
         }
     }
