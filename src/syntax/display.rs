@@ -108,8 +108,15 @@ fn word(f: &mut Formatter<'_>, word: &Word, quoting: Quoting) -> fmt::Result {
     if word.parts.is_empty() && !quoting.brace {
         return f.write_str("''");
     }
+    let mut home = false;
     for part in &word.parts {
+        let after_home = std::mem::replace(&mut home, matches!(part, Part::Tilde));
         match part {
+            // A quoted slash would make the `~` before it text.
+            Part::Literal(text) if after_home => {
+                f.write_char('/')?;
+                literal(f, text.strip_prefix('/').unwrap_or(text), quoting)?;
+            }
             Part::Literal(text) => literal(f, text, quoting)?,
             // Without the quotes of a value both forms read the same; with them it is plain to see.
             Part::Variable { name, quoted: true } => write!(f, "\"${{{name}}}\"")?,

@@ -13,6 +13,7 @@
 //! all callers in process-wide caches, and accepts nearly all of bash, so that each refusal would have to be
 //! found again in a tree of a hundred node kinds. The subset is smaller than that conversion would be.
 
+pub mod accepted;
 mod braces;
 mod class;
 pub mod constructs;

@@ -198,7 +198,7 @@ impl Reader {
                 Some('&') if by == 0 && self.ahead(1) == Some('>') => {
                     self.redirection(None, &mut redirections)?;
                 }
-                None => break,
+                None if by == 0 => break,
                 Some(c) if by == 0 && (ends_word(c) && c != '(' || c == '}' && self.depth > 0) => break,
                 _ => return Err(self.refuse(&c::AFTER_GROUP, self.at)),
             }
