@@ -30,8 +30,8 @@ constructs! {
     ANSI_QUOTE = "ansi-c-quote", "quoting '$'…''", "printf $'a\\tb'",
         "use '…' or \"…\", or let printf write the character";
     LOCALE_QUOTE = "locale-quote", "translated text '$\"…\"'", "echo $\"hello\"", "use \"…\"";
-    BROKEN_NAME = "broken-name", "variable whose name goes over a line end", "echo $A\\\nB",
-        "write the name on one line, as '${NAME}'";
+    BROKEN_NAME = "broken-name", "variable whose name goes over a line end, or beside alternatives", "echo $A\\\nB",
+        "write '${NAME}', or quote the '$'";
     FUNCTION = "function", "function", "f() { echo a.txt; }", "write its commands where they are called";
     LOOP = "loop", "loop", "for f in a b; do echo $f; done",
         "give the program all files at once ('wc -l *.txt'), or write one command an item";

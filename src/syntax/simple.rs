@@ -203,7 +203,16 @@ impl Reader {
 
     fn target(&mut self, at: usize, mode: Mode) -> Result<Word, Refusal> {
         self.target_begins(at)?;
-        Ok(self.word(mode)?.word)
+        let read = self.word(mode)?;
+        // `> 2>&1`: the digit belongs to the second operator.
+        let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+        if !read.quoted
+            && matches!(self.peek(), Some('<' | '>'))
+            && read.word.as_literal().is_some_and(digits)
+        {
+            return Err(self.refuse(&c::MISSING_TARGET, at));
+        }
+        Ok(read.word)
     }
 
     /// `cd DIR`: exactly one directory, and nothing else that a command may have.

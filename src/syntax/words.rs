@@ -51,7 +51,15 @@ impl Reader {
                 c if ends_word(c) => return Ok(()),
                 '\'' | '"' | '\\' => self.quoting(c, read)?,
                 '`' => return Err(self.refuse(&c::BACKTICK, at)),
-                '$' => self.dollar(mode != Mode::Argument, false, &mut read.word)?,
+                // bash puts alternatives side by side before it reads names: `$A{b,c}` is `$Ab $Ac` there.
+                '$' if inside && self.ahead(1) != Some('{') => return Err(self.refuse(&c::BROKEN_NAME, at)),
+                '$' => {
+                    let braced = self.ahead(1) == Some('{');
+                    self.dollar(mode == Mode::Value, false, &mut read.word)?;
+                    if !braced && mode != Mode::Value && self.peek() == Some('{') {
+                        return Err(self.refuse(&c::BROKEN_NAME, at));
+                    }
+                }
                 '*' | '?' if mode == Mode::Argument => {
                     self.skip(1);
                     read.word.push(Part::Glob(if c == '*' { Glob::Stars(1) } else { Glob::One }));

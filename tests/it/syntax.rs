@@ -4,6 +4,7 @@ mod expand;
 mod operators;
 mod placeholder;
 mod random;
+mod shells;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -155,7 +155,7 @@ fn alternatives_come_in_their_order_and_before_patterns() {
         ("e x{a,{b,c}d,}y", &["xay", "xbdy", "xcdy", "xy"]),
         ("e {b*,a*}", &["b.txt", "a.txt"]),
         ("e {'a b',c}", &["a b", "c"]),
-        ("e {a,$A}", &["a", "one"]),
+        ("e {a,${A}}", &["a", "one"]),
         ("e {~,a}x", &[]),
     ] {
         if found.is_empty() {

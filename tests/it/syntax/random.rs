@@ -178,7 +178,7 @@ fn holds(line: &str, placeholders: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_text_stops_the_reader_and_each_tree_is_shown_as_it_is(line in lines(), placeholders in any::<bool>()) {
