@@ -81,7 +81,7 @@ constructs! {
     SEQUENCE = "brace-sequence", "sequence '{1..3}'", "echo {1..3}", "write the alternatives, or use 'seq'";
     BRACE = "brace", "brace", "}",
         "a group is '{ command; }'; a brace that is meant as text is quoted";
-    TILDE = "tilde", "'~' followed by a name or a quote", "ls ~user/", "write '~/…', or the path itself";
+    TILDE = "tilde", "'~' before a name or a quote, or in 'NAME=…'", "ls ~user/", "write '~/…', or the path itself";
     DIRECTORY_PLACE = "cd-place", "'cd' in this place", "true && cd dir && ls",
         "begin the line with 'cd DIR &&', or write '( cd DIR && … )'";
     DIRECTORY_OPERAND = "cd-operand", "'cd' with this operand", "cd - && ls",

@@ -82,7 +82,9 @@ impl Reader {
                     self.plain(c, read);
                 }
                 '~' if read.word.parts.is_empty() && !read.quoted => self.tilde(inside, read)?,
-                '~' if mode == Mode::Value && self.get(at.saturating_sub(1)) == Some(':') => {
+                '~' if self.get(at.saturating_sub(1)).is_some_and(|before| matches!(before, '=' | ':'))
+                    && (mode == Mode::Value || assigns(&read.word)) =>
+                {
                     return Err(self.refuse(&c::TILDE, at));
                 }
                 c if c.is_control() || c.is_whitespace() => {
@@ -212,4 +214,10 @@ impl Reader {
             _ => Err(self.refuse(&c::PLACEHOLDER, at)),
         }
     }
+}
+
+/// Whether a word begins like `NAME=`: shells differ about a `~` in it.
+fn assigns(word: &Word) -> bool {
+    let Some(Part::Literal(text)) = word.parts.first() else { return false };
+    text.split_once('=').is_some_and(|(name, _)| name.starts_with(begins_name) && name.chars().all(in_name))
 }

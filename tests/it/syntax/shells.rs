@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command as Process, Stdio};
 
 use cofferdam::syntax::expand::{Budget, Directory, Entry, Surroundings, arguments, single};
-use cofferdam::syntax::tree::{Command, Word};
+use cofferdam::syntax::tree::{Command, Part, Word};
 use cofferdam::syntax::{List, tree};
 use proptest::prelude::*;
 use regex::Regex;
@@ -233,7 +233,6 @@ const PIECES: &[&str] = &[
     "$",
     "$WORD",
     "${WORD}",
-    "$SPACED",
     "\"$SPACED\"",
     "}",
     "{",
@@ -284,17 +283,41 @@ const PIECES: &[&str] = &[
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_lines_are_read_as_a_shell_reads_them(
         pieces in proptest::collection::vec(proptest::sample::select(PIECES), 1..14),
     ) {
         let line = format!("echo {}", pieces.concat());
-        if let Ok(tree) = read(&line) {
-            let (mut original, mut shown) = (run("bash", &line), run("bash", &tree.to_string()));
-            (original.stderr, shown.stderr) = (None, None);
-            prop_assert_eq!(&original, &shown, "{:?} read as {}", line, tree);
+        if let Ok(tree) = read(&line) && !has_other_variables(&tree) {
+            let text = tree.to_string();
+            // A text for stdin is shown as `<<<`; `**` goes down here and in bash.
+            let bash_only = ["&>", "|&", "<<<", "**"].iter().any(|sign| line.contains(sign) || text.contains(sign));
+            let shells: &[&str] = if bash_only || has_alternatives(&tree) { &["bash"] } else { &["bash", "dash"] };
+            for shell in shells {
+                let (mut original, mut shown) = (run(shell, &line), run(shell, &text));
+                (original.stderr, shown.stderr) = (None, None);
+                prop_assert_eq!(&original, &shown, "{}: {:?} read as {}", shell, line, tree);
+            }
         }
     }
+}
+
+fn has_alternatives(list: &List) -> bool {
+    has(list, |part| matches!(part, Part::Brace(_)))
+}
+
+/// A variable that might be empty: expansion refuses it here, and in a shell it depends on quotes nearby.
+fn has_other_variables(list: &List) -> bool {
+    has(list, |part| matches!(part, Part::Variable { name, quoted: false } if name != "WORD"))
+}
+
+fn has(list: &List, is: fn(&Part) -> bool) -> bool {
+    fn within(word: &Word, is: fn(&Part) -> bool) -> bool {
+        word.parts.iter().any(|part| {
+            is(part) || matches!(part, Part::Brace(words) if words.iter().any(|word| within(word, is)))
+        })
+    }
+    list.clone().each_word(&mut |word| if within(word, is) { Err(()) } else { Ok(()) }).is_err()
 }
