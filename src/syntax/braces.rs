@@ -21,7 +21,9 @@ impl Reader {
     pub(super) fn brace(&mut self, mode: Mode) -> Result<Option<Part>, Refusal> {
         let at = self.at;
         self.count()?;
-        match self.brace_kind() {
+        let (kind, end) = self.brace_kind();
+        self.looked(at, end)?;
+        match kind {
             Brace::Text => return Ok(None),
             _ if mode == Mode::One => return Err(self.refuse(&c::REDIRECTION_TARGET, at)),
             Brace::Sequence => return Err(self.refuse(&c::SEQUENCE, at)),
@@ -45,26 +47,27 @@ impl Reader {
         Ok(Some(Part::Brace(words)))
     }
 
-    fn brace_kind(&self) -> Brace {
+    /// What begins here, and how far one had to look.
+    fn brace_kind(&self) -> (Brace, usize) {
         let begin = self.at.saturating_add(1);
         let (mut at, mut depth, mut comma) = (begin, 1_usize, false);
         while let Some(c) = self.get(at) {
             match c {
-                c if ends_word(c) => return Brace::Text,
+                c if ends_word(c) => return (Brace::Text, at),
                 '\\' => at = at.saturating_add(1),
                 '\'' | '"' => at = self.closing(at, c),
                 '$' if self.get(at.saturating_add(1)) == Some('{') => at = self.closing(at, '}'),
                 '{' => depth = depth.saturating_add(1),
-                '}' if depth == 1 && comma => return Brace::Alternatives,
-                '}' if depth == 1 && is_sequence(&self.text(begin, at)) => return Brace::Sequence,
-                '}' if depth == 1 => return Brace::Text,
+                '}' if depth == 1 && comma => return (Brace::Alternatives, at),
+                '}' if depth == 1 && is_sequence(&self.text(begin, at)) => return (Brace::Sequence, at),
+                '}' if depth == 1 => return (Brace::Text, at),
                 '}' => depth = depth.saturating_sub(1),
                 ',' if depth == 1 => comma = true,
                 _ => {}
             }
             at = at.saturating_add(1);
         }
-        Brace::Text
+        (Brace::Text, at)
     }
 
     /// Where a quote that begins at `at` ends; beyond the line if it does not.
@@ -92,12 +95,12 @@ impl Reader {
         let mut odd = false;
         loop {
             match self.get(at) {
-                None => return Ok(None),
+                None => return self.looked(begin, at).map(|()| None),
                 Some(']') if at > first => break,
                 Some('[') if matches!(self.get(at.saturating_add(1)), Some(':' | '.' | '=')) => {
                     at = self.named(at);
                 }
-                Some(c) if ends_word(c) || c == '/' => return Ok(None),
+                Some(c) if ends_word(c) || c == '/' => return self.looked(begin, at).map(|()| None),
                 Some('\'' | '"' | '\\' | '$' | '`' | '{' | '}') => odd = true,
                 Some(',') => odd |= inside,
                 Some(c) => odd |= c.is_control() || c.is_whitespace(),

@@ -41,6 +41,7 @@ pub(super) struct Reader {
     pub(super) texts: Vec<Text>,
     pub(super) pending: Vec<Pending>,
     counted: usize,
+    looked: usize,
 }
 
 impl Reader {
@@ -53,6 +54,7 @@ impl Reader {
             texts: Vec::new(),
             pending: Vec::new(),
             counted: 0,
+            looked: 0,
         };
         if line.len() > limits::LINE {
             return Err(reader.refuse(&c::TOO_LONG, 0));
@@ -80,6 +82,12 @@ impl Reader {
     pub(super) fn count(&mut self) -> Result<(), Refusal> {
         self.counted = self.counted.saturating_add(1);
         if self.counted > limits::WORDS { Err(self.refuse(&c::TOO_MANY, self.at)) } else { Ok(()) }
+    }
+
+    /// Counts characters that were looked at ahead: a line of nothing but open brackets must not take long.
+    pub(super) fn looked(&mut self, from: usize, to: usize) -> Result<(), Refusal> {
+        self.looked = self.looked.saturating_add(to.saturating_sub(from));
+        if self.looked > limits::LOOKED { Err(self.refuse(&c::TOO_MANY, self.at)) } else { Ok(()) }
     }
 
     /// Goes one level down; the caller comes up again.

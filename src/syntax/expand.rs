@@ -113,11 +113,12 @@ pub fn arguments(
             let before = found.len();
             let pieces = resolve(&alternative, seen, budget)?;
             glob::expand(&pieces, seen.directory, budget, &mut found)?;
+            let new =
+                found.iter().skip(before).map(|word: &Vec<u8>| word.len()).fold(0, usize::saturating_add);
             Budget::take(&mut budget.words, found.len().saturating_sub(before), "words")?;
+            Budget::take(&mut budget.bytes, new, "bytes")?;
         }
     }
-    let bytes = found.iter().map(|word: &Vec<u8>| word.len()).fold(0, usize::saturating_add);
-    Budget::take(&mut budget.bytes, bytes, "bytes")?;
     Ok(found)
 }
 
@@ -175,23 +176,27 @@ fn resolve(word: &Word, seen: &Surroundings<'_>, budget: &mut Budget) -> Result<
 }
 
 /// The words that `{a,b}` stands for: the first alternatives first, the last brace changing fastest.
-fn alternatives(word: &Word, budget: &mut Budget) -> Result<Vec<Word>, Problem> {
+fn alternatives(word: &Word, budget: &Budget) -> Result<Vec<Word>, Problem> {
     let mut found = vec![Word::default()];
     for part in &word.parts {
-        let Part::Brace(choices) = part else {
-            found.iter_mut().for_each(|word| word.push(part.clone()));
-            continue;
+        let ends = match part {
+            Part::Brace(choices) => {
+                let mut ends = Vec::new();
+                for choice in choices {
+                    ends.extend(alternatives(choice, budget)?);
+                }
+                ends
+            }
+            other => vec![Word { parts: vec![other.clone()] }],
         };
-        let mut ends = Vec::new();
-        for choice in choices {
-            ends.extend(alternatives(choice, budget)?);
-        }
+        // Judged before it is made.
         let many = found.len().saturating_mul(ends.len());
+        let begins = size(&found).saturating_mul(ends.len());
+        let bytes = size(&ends).saturating_mul(found.len()).saturating_add(begins);
         if many > budget.words {
             return Err(Problem::TooMany("words"));
         }
-        let parts = found.iter().chain(&ends).map(|word| word.parts.len()).max().unwrap_or(0);
-        if many.saturating_mul(parts) > budget.bytes {
+        if bytes > budget.bytes {
             return Err(Problem::TooMany("bytes"));
         }
         let mut longer = Vec::with_capacity(many);
@@ -202,16 +207,15 @@ fn alternatives(word: &Word, budget: &mut Budget) -> Result<Vec<Word>, Problem> 
                 longer.push(word);
             }
         }
-        let bytes = longer.iter().map(literal_bytes).fold(0, usize::saturating_add);
-        if bytes > budget.bytes {
-            return Err(Problem::TooMany("bytes"));
-        }
         found = longer;
     }
     Ok(found)
 }
 
-fn literal_bytes(word: &Word) -> usize {
-    let bytes = word.parts.iter().map(|part| if let Part::Literal(text) = part { text.len() } else { 1 });
-    bytes.fold(0, usize::saturating_add)
+/// Bytes of words, each other part counted as one.
+fn size(words: &[Word]) -> usize {
+    let parts = words.iter().flat_map(|word| &word.parts);
+    parts
+        .map(|part| if let Part::Literal(text) = part { text.len() } else { 1 })
+        .fold(0, usize::saturating_add)
 }

@@ -262,6 +262,13 @@ fn a_line_has_bounds() {
     assert_eq!(refused(&"{ ".repeat(20_000)), "too-deep");
     assert_eq!(refused(&format!("echo {}", "{a,".repeat(20_000))), "too-many");
     assert_eq!(refused(&format!("echo {}{}", "{a,".repeat(9), "}".repeat(9))), "too-deep");
+    for open in ["[", "[[:a:]", "[!", "a["] {
+        assert_eq!(
+            refused(&format!("echo {}", open.repeat(limits::LINE / open.len() - 5))),
+            "too-many",
+            "{open}"
+        );
+    }
     let nested = format!("{}ls{}", "( ".repeat(limits::DEPTH), " )".repeat(limits::DEPTH));
     assert!(read(&nested).is_ok());
 }

@@ -98,7 +98,13 @@ impl Component {
         if hidden && !matches!(self.units.first(), Some(Unit::Char(c)) if *c == u32::from('.')) {
             return false;
         }
-        matches(&self.units, &units(name))
+        let name = units(name);
+        let least = self
+            .units
+            .iter()
+            .filter(|unit| !matches!(unit, Unit::Stars(_)))
+            .take(name.len().saturating_add(1));
+        least.count() <= name.len() && matches(&self.units, &name)
     }
 }
 

@@ -204,6 +204,8 @@ fn no_pattern_goes_up_again() {
 fn expansion_has_bounds() {
     let twice = "{a,b}".repeat(20);
     assert_eq!(expanded_with(&format!("e {twice}"), &mut Budget::default()), Err(Problem::TooMany("words")));
+    let long = format!("e {}{}{0}", "x".repeat(30_000), "{a,b}".repeat(10));
+    assert_eq!(expanded_with(&long, &mut Budget::default()), Err(Problem::TooMany("bytes")));
     let mut few = Budget { words: 3, ..Budget::default() };
     assert_eq!(expanded_with("e *", &mut few), Err(Problem::TooMany("words")));
     let mut few = Budget { entries: 5, ..Budget::default() };
