@@ -121,7 +121,8 @@ impl Reader {
                 Some('\n') => {}
                 Some(c) => {
                     read.quoted = true;
-                    return Ok(self.plain(c, read));
+                    self.plain(c, read);
+                    return Ok(());
                 }
                 None => return Err(self.refuse(&c::OPEN_ESCAPE, at)),
             }

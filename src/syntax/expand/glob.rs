@@ -173,7 +173,7 @@ struct Walk<'w> {
 
 impl Walk<'_> {
     fn entries(&mut self, path: &[u8]) -> Result<Vec<Entry>, Problem> {
-        let entries = self.directory.entries(path).unwrap_or_else(Vec::new);
+        let entries = self.directory.entries(path).unwrap_or_default();
         Budget::take(&mut self.budget.entries, entries.len().saturating_add(1), "files")?;
         Ok(entries)
     }
@@ -226,8 +226,9 @@ impl Walk<'_> {
             return Err(Problem::TooMany("directories"));
         }
         let here = Step { matched: true, joined: true, depth: step.depth.saturating_add(1) };
-        // Only `**/` with nothing behind it has an empty rest of a name: the directory above is no match.
-        if !rest.is_empty() && !(path.is_empty() && rest.iter().all(|c| c.units.is_empty())) {
+        // `**/` with nothing behind it: the working directory itself is no match.
+        let slash_only = path.is_empty() && rest.iter().all(|c| c.units.is_empty());
+        if !rest.is_empty() && !slash_only {
             self.component(path.clone(), rest, here)?;
         }
         for entry in self.entries(&path)? {
