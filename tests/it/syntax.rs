@@ -299,3 +299,34 @@ fn lines_of_known_bypasses_are_refused_or_say_every_program() {
     }
     assert!(refused >= 60 && read_as >= 30, "{refused} refused, {read_as} read");
 }
+
+#[test]
+fn commands_of_every_day_are_read_and_shown_as_they_are() {
+    let text = fs::read_to_string(root().join("tests/corpora/everyday_commands.jsonl")).unwrap();
+    let mut count = 0;
+    for row in text.lines() {
+        let row: Value = serde_json::from_str(row).unwrap();
+        let argv: Vec<&str> =
+            row["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let shown = argv.iter().map(|word| Word::literal(*word).to_string()).collect::<Vec<_>>().join(" ");
+        let tree = read(&shown).unwrap_or_else(|refusal| panic!("{shown}: {refusal}"));
+        let read: Vec<&str> =
+            tree.programs()[0].words.iter().map(|word| word.as_literal().unwrap()).collect();
+        assert_eq!(read, argv, "{shown}");
+        count += 1;
+    }
+    assert!(count > 500, "{count}");
+    for line in [
+        "rg -n 'fn main' src | head -20 && git log -3 > out.txt",
+        "find . -name '*.rs' -exec wc -l {} + | sort -rn",
+        "git show HEAD~1:src/lib.rs | sed -n 1,5p; git stash show stash@{0}",
+        "cd crates/core && cargo metadata --format-version 1 --no-deps 2>/dev/null | jq '.packages[].name'",
+        "grep -rn \"a\\|b\" --include=*.{rs,toml} . 2>&1 | head -n 5 || true",
+        "awk -F: '{print $1}' /etc/passwd | sort -u > /dev/null",
+        "RUST_BACKTRACE=1 cargo test --lib -- --nocapture 2>&1 | tail -30",
+        "ls -la ~/x src/**/mod.rs; wc -l <README.md",
+    ] {
+        let tree = read(line).unwrap_or_else(|refusal| panic!("{line}: {refusal}"));
+        assert_eq!(read(&tree.to_string()), Ok(tree), "{line}");
+    }
+}
