@@ -22,4 +22,5 @@ pub mod mcp;
 pub mod policy;
 pub mod run;
 pub mod sandbox;
+pub mod syntax;
 mod sys;

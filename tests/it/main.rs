@@ -48,6 +48,7 @@ mod rules;
 mod scan;
 mod soak;
 mod support;
+mod syntax;
 mod technique_names;
 mod techniques;
 mod told;
