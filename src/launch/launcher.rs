@@ -219,6 +219,7 @@ impl Launcher {
         let (server, own) = step!("socketpair", sys::socketpair())?;
         let scratch = self.scratch()?;
         let known = self.profiles.get(&id).ok_or_else(|| unmet(0, format!("unknown profile {id}")));
+        let launcher = nix::unistd::getpid();
         let mut leaf = None;
         let forked = step!("profile", known).and_then(|known| {
             leaf = self.group.as_mut().map(Group::leaf).transpose()?;
@@ -263,8 +264,9 @@ impl Launcher {
                     mark: self.mark,
                     root: &self.root,
                     throw_away: self.throw_away,
-                    scratch: scratch.as_ref(),
+                    scratch,
                     leaf,
+                    launcher,
                 }
                 .serve();
                 Ok(None)
@@ -305,7 +307,7 @@ impl Launcher {
             if let (Some(group), Some(leaf)) = (&mut self.group, child.leaf) {
                 group.end(leaf);
             }
-            let Some(scratch) = child.scratch.filter(|s| s.path().exists()) else { continue };
+            let Some(scratch) = child.scratch.filter(Scratch::is_left) else { continue };
             if child.cleaner {
                 // It said why; what it could not remove must not be handed to another run.
                 self.lost.extend(scratch.base().map(Path::to_path_buf));
@@ -315,7 +317,7 @@ impl Launcher {
             // SAFETY: the launcher has one thread.
             match unsafe { sys::fork() } {
                 Ok(None) => {
-                    let removed = scratch.remove(None);
+                    let removed = scratch.remove_left();
                     if let Err(e) = &removed {
                         eprintln!("cofferdam launcher: removing {}: {e}", scratch.path().display());
                     }

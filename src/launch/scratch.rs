@@ -20,7 +20,7 @@ use nix::unistd::{UnlinkatFlags, mkdir, unlinkat};
 const BEGINNING: TimeSpec = TimeSpec::new(0, 0);
 
 /// One run's scratch directory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Scratch {
     path: PathBuf,
     /// The file system around it, a tmpfs, is this run's alone.
@@ -32,7 +32,7 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Makes a directory with an unguessable name below `base`, mode 0700.
     pub(super) fn create(base: &Path) -> io::Result<Self> {
-        let path = base.join(format!("run-{}", uuid::Uuid::new_v4().simple()));
+        let path = base.join(name());
         mkdir(&path, Mode::S_IRWXU)?;
         // What is made or removed in it sets another time (inode(7)).
         utimensat(AT_FDCWD, &path, &BEGINNING, &BEGINNING, UtimensatFlags::NoFollowSymlink)?;
@@ -51,6 +51,37 @@ impl Scratch {
         let empty = self.alone && meta.is_dir() && meta.nlink() == 2 && meta.size() == self.size;
         let same = meta.mode() & 0o7777 == 0o700 && (meta.mtime(), meta.mtime_nsec()) == (0, 0);
         Ok(empty && same && !crate::sys::has_own_attributes(&self.path)?)
+    }
+
+    /// The same directory, as another run is given it: by a name that the last one does not know.
+    ///
+    /// # Errors
+    /// It cannot be moved.
+    pub(super) fn renewed(&self) -> io::Result<Self> {
+        let path = self.path.with_file_name(name());
+        std::fs::rename(&self.path, &path)?;
+        Ok(Self { path, ..self.clone() })
+    }
+
+    /// Whether anything is left of it, under whatever name. What cannot be looked at counts as left.
+    pub(super) fn is_left(&self) -> bool {
+        self.places().map_or(true, |places| !places.is_empty())
+    }
+
+    /// Where it is: a file system of its own holds it alone, and may have moved it.
+    fn places(&self) -> io::Result<Vec<PathBuf>> {
+        match self.base().filter(|_| self.alone) {
+            None => Ok(if self.path.try_exists()? { vec![self.path.clone()] } else { Vec::new() }),
+            Some(base) => {
+                let base_fd = open_dir(AT_FDCWD, base)?;
+                Ok(names(&base_fd)?.into_iter().map(|name| base.join(name)).collect())
+            }
+        }
+    }
+
+    /// Removes what [`Self::is_left`].
+    pub(super) fn remove_left(&self) -> io::Result<()> {
+        self.places()?.into_iter().try_for_each(|path| Self { path, ..self.clone() }.remove(None))
     }
 
     /// On a file system that no other run has.
@@ -90,6 +121,11 @@ impl Scratch {
         while empty_once(&top, &mut fresh)? {}
         Ok(unlinkat(AT_FDCWD, &self.path, UnlinkatFlags::RemoveDir)?)
     }
+}
+
+/// A name that nobody can guess.
+fn name() -> String {
+    format!("run-{}", uuid::Uuid::new_v4().simple())
 }
 
 /// Names for directories on their way up.

@@ -56,9 +56,11 @@ pub(super) struct Stub<'a> {
     /// The workspace is an overlay, where a directory is not the one that was judged but a copy of it.
     pub(super) throw_away: bool,
     /// Its scratch directory.
-    pub(super) scratch: Option<&'a Scratch>,
+    pub(super) scratch: Option<Scratch>,
     /// The cgroup of its command.
     pub(super) leaf: Option<Leaf>,
+    /// Its maker, which kills what it leaves should it die.
+    pub(super) launcher: Pid,
 }
 
 /// Runs of one supervisor, at most.
@@ -75,8 +77,9 @@ struct Confined {
 impl Stub<'_> {
     /// Confines itself and serves one run after the other, as long as none leaves anything behind; the
     /// process ends afterwards.
-    pub(super) fn serve(self) {
-        let socket = self.socket.as_fd();
+    pub(super) fn serve(mut self) {
+        let Ok(socket) = self.socket.try_clone() else { return };
+        let socket = socket.as_fd();
         let say = |message: &FromStub| wire::send(socket, message, &[], &[]);
         // Nobody to tell when this fails too: the closed socket tells it.
         let failed = |failure| drop(say(&FromStub::Failed(failure)));
@@ -105,7 +108,7 @@ impl Stub<'_> {
                     for part in observe::parts(std::mem::take(&mut end.touched)) {
                         drop(say(&FromStub::Touched(part))); // a server that is gone needs none
                     }
-                    let again = run < RUNS && end.left == 0 && self.is_as_new();
+                    let again = run < RUNS && end.left == 0 && self.renew();
                     FromStub::Ended { end, again }
                 }
                 Err(failure) => FromStub::Failed(failure),
@@ -122,12 +125,25 @@ impl Stub<'_> {
         }
     }
 
-    /// Whether another run would find nothing that this one has left. Not with a group of its own, whose
-    /// counters are this run's, and not after a recorded one.
-    fn is_as_new(&self) -> bool {
-        self.leaf.is_none()
-            && self.profile.recorded.is_none()
-            && self.scratch.is_none_or(|scratch| scratch.is_untouched().is_ok_and(|untouched| untouched))
+    /// Whether another run finds nothing that this one has left. Not with a group of its own, whose counters
+    /// are this run's, not after a recorded one, and not without a launcher.
+    fn renew(&mut self) -> bool {
+        let recorded = self.profile.recorded.is_some();
+        if self.leaf.is_some() || recorded || nix::unistd::getppid() != self.launcher {
+            return false;
+        }
+        let Some(scratch) = &self.scratch else { return true };
+        match scratch
+            .is_untouched()
+            .and_then(|same| if same { scratch.renewed().map(Some) } else { Ok(None) })
+        {
+            Ok(Some(renewed)) => {
+                self.scratch = Some(renewed);
+                true
+            }
+            // What is wrong with it shows when it is removed.
+            Ok(None) | Err(_) => false,
+        }
     }
 
     /// Device and inode of each loader that a program of the profile may be loaded with.
@@ -141,7 +157,7 @@ impl Stub<'_> {
     /// Removal here comes before the answer, so it has little time; what it cannot remove the launcher
     /// removes, unfiltered, when this process has ended.
     fn clean(&self) {
-        if let Some(scratch) = self.scratch {
+        if let Some(scratch) = &self.scratch {
             drop(scratch.remove(Some(Instant::now() + CLEAN)));
         }
     }
@@ -156,7 +172,7 @@ impl Stub<'_> {
         mask.add(Signal::SIGCHLD);
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = step!("signalfd", SignalFd::with_flags(&mask, flags))?;
-        let scratch = self.scratch.map(Scratch::path);
+        let scratch = self.scratch.as_ref().map(Scratch::path);
         let command = step!("landlock", landlock::command(self.profile, self.root.as_fd(), scratch))?;
         let scopes = step!("landlock", landlock::scopes())?;
         step!("landlock", sys::landlock_restrict_self(&scopes))?;
@@ -196,7 +212,7 @@ impl Stub<'_> {
         drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
         let deadline = started + Duration::from_millis(request.timeout_ms);
         let mut ended = supervise(pid, started, deadline, signals, ears, socket, self.leaf.as_ref());
-        ended.met = Met { scratch_full: self.scratch.is_some_and(Scratch::is_full), ..ended.met };
+        ended.met = Met { scratch_full: self.scratch.as_ref().is_some_and(Scratch::is_full), ..ended.met };
         Ok(ended)
     }
 
@@ -239,7 +255,8 @@ impl Stub<'_> {
 
     /// `HOME` and `TMPDIR` are the scratch directory unless the policy sets them.
     fn scratch_environment(&self, env: &mut Vec<CString>) {
-        let home = self.scratch.map_or(Path::new("/nonexistent"), Scratch::path).as_os_str().as_bytes();
+        let home =
+            self.scratch.as_ref().map_or(Path::new("/nonexistent"), Scratch::path).as_os_str().as_bytes();
         for name in super::SCRATCH_VARIABLES.map(str::as_bytes) {
             if !env.iter().any(|entry| entry.as_bytes().starts_with(name))
                 && let Ok(entry) = CString::new([name, home].concat())
