@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::places::Places;
 use crate::audit::{Audit, AuditError, HostFacts, OpenRun};
-use crate::config::{Command, Config, ConfigError, Limits, RunUser, Switch, server_environment};
+use crate::config::{Command, Config, ConfigError, Limits, RunUser, server_environment};
 use crate::fault;
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
@@ -307,10 +307,7 @@ impl Appliance {
         let facts = self.launcher.facts();
         // The kernel counts the processes of all runs of the user, those of other toolkits included.
         let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
-        let mut limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
-        if prepared.profile.has(Switch::Ipc) {
-            rlimits::allow_queues(&mut limits, &facts.hard_limits);
-        }
+        let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };

@@ -30,6 +30,7 @@ use crate::config::Switch;
 use crate::sandbox::filter::Insn;
 use crate::sandbox::landlock;
 use crate::sandbox::profile::Profile;
+use crate::sandbox::rlimits;
 use crate::sys::{self, ChildError, ChildPlan, Door, Limit, WaitStatus};
 
 /// Most processes that are reaped before the deadline is looked at again.
@@ -168,6 +169,7 @@ impl Stub<'_> {
         // All of them: the kernel itself sends SIGHUP to an orphaned process group, and no domain
         // holds that back. The command starts with an empty mask.
         step!("signal_mask", SigSet::all().thread_block())?;
+        step!("rlimits", rlimits::set_common(self.profile.has(Switch::Ipc)))?;
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;

@@ -1,27 +1,27 @@
 //! Resource limits of a command (setrlimit(2)): hard equals soft, so nothing can be raised.
 
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Limits;
 
 /// A resource and its value.
 pub type Limit = (u32, u64);
 
+/// Those that a policy sets; all others are the same for every run.
 const RESOURCES: &[Resource] = &[
-    Resource::RLIMIT_CORE,
     Resource::RLIMIT_CPU,
     Resource::RLIMIT_AS,
     Resource::RLIMIT_FSIZE,
     Resource::RLIMIT_NOFILE,
     Resource::RLIMIT_NPROC,
-    Resource::RLIMIT_MEMLOCK,
-    Resource::RLIMIT_MSGQUEUE,
-    Resource::RLIMIT_SIGPENDING,
-    Resource::RLIMIT_RTPRIO,
-    Resource::RLIMIT_NICE,
 ];
 
-/// Hard limits of the calling process for the resources that commands are limited in.
+/// Bytes of POSIX message queues of a command that may have some: the kernel's own default.
+const QUEUES: u64 = 819_200;
+/// Queued signals and POSIX timers.
+const SIGNALS: u64 = 256;
+
+/// Hard limits of the calling process for the resources that a policy limits.
 ///
 /// # Errors
 /// As the kernel says.
@@ -29,16 +29,25 @@ pub fn hard() -> nix::Result<Vec<Limit>> {
     RESOURCES.iter().map(|r| getrlimit(*r).map(|(_, hard)| (*r as u32, hard))).collect()
 }
 
-/// Bytes of POSIX message queues of a command that may have some: the kernel's own default.
-const QUEUES: u64 = 819_200;
-
-/// Room for message queues, which no other command has.
-pub fn allow_queues(limits: &mut [Limit], hard: &[Limit]) {
-    let queues = Resource::RLIMIT_MSGQUEUE as u32;
-    let most = hard.iter().find(|(number, _)| *number == queues).map_or(0, |(_, value)| *value);
-    for (_, value) in limits.iter_mut().filter(|(number, _)| *number == queues) {
-        *value = QUEUES.min(most);
-    }
+/// Sets what every command inherits from its supervisor: no core dumps, locked memory, real-time or raised
+/// priority, and message queues only for a command that may have some (`queues`).
+///
+/// # Errors
+/// As the kernel says.
+pub fn set_common(queues: bool) -> nix::Result<()> {
+    let queues = if queues { QUEUES } else { 0 };
+    let common = [
+        (Resource::RLIMIT_CORE, 0),
+        (Resource::RLIMIT_MEMLOCK, 0),
+        (Resource::RLIMIT_MSGQUEUE, queues),
+        (Resource::RLIMIT_SIGPENDING, SIGNALS),
+        (Resource::RLIMIT_RTPRIO, 0),
+        (Resource::RLIMIT_NICE, 0),
+    ];
+    common.into_iter().try_for_each(|(resource, value)| {
+        let value = value.min(getrlimit(resource)?.1);
+        setrlimit(resource, value, value)
+    })
 }
 
 /// The limits of one run, none above `hard`: without CAP_SYS_RESOURCE that would be an error.
@@ -50,12 +59,6 @@ pub fn of(limits: &Limits, hard: &[Limit], counted: bool) -> Vec<Limit> {
     // Supervisors count as well: two a run, and those that wait.
     let all = limits.processes.saturating_add(2).saturating_mul(limits.jobs as u64).saturating_add(64);
     let wanted = |resource| match resource {
-        // No core dumps, locked memory, message queues, real-time or raised priority.
-        Resource::RLIMIT_CORE
-        | Resource::RLIMIT_MEMLOCK
-        | Resource::RLIMIT_MSGQUEUE
-        | Resource::RLIMIT_RTPRIO
-        | Resource::RLIMIT_NICE => 0,
         Resource::RLIMIT_CPU => limits.cpu_time.as_secs().max(1),
         Resource::RLIMIT_AS => limits.memory,
         Resource::RLIMIT_FSIZE => limits.file_size,
@@ -67,8 +70,7 @@ pub fn of(limits: &Limits, hard: &[Limit], counted: bool) -> Vec<Limit> {
                 limits.processes
             }
         }
-        // Queued signals and POSIX timers.
-        _ => 256,
+        _ => u64::MAX,
     };
     let ceiling = |number| hard.iter().find(|(n, _)| *n == number).map_or(u64::MAX, |(_, value)| *value);
     RESOURCES.iter().map(|r| (*r as u32, wanted(*r).min(ceiling(*r as u32)))).collect()

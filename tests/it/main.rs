@@ -47,6 +47,7 @@ mod requirements;
 mod rules;
 mod scan;
 mod soak;
+mod start;
 mod support;
 mod syntax;
 mod technique_names;
