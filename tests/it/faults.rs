@@ -311,10 +311,8 @@ fn a_server_outlives_every_failed_step_and_keeps_nothing_of_it() {
         } else {
             assert!(!error && text.contains("mkdir ok") && faulty.ran(), "{site:?}: {text}");
             let left = || descendants(served.pid()).into_iter().filter(|pid| *pid != launcher).count();
-            // Two warm supervisors, with a child each where it waits in its group, and nothing of those
-            // that failed.
-            let warm = if faulty.group.is_some() { 4 } else { 2 };
-            eventually("only warm supervisors are left", || left() == warm);
+            // Two warm supervisors, each with the process of its next command, and nothing of those that failed.
+            eventually("only warm supervisors are left", || left() == 4);
             if root() {
                 eventually("no scratch directory but theirs", || scratch(launcher).len() == 2);
             }
