@@ -94,7 +94,10 @@ fn needs(out: &mut String, learner: &Learner<'_>, found: &Proposal) {
         let ports: Vec<String> = found.ports.iter().map(|port| format!("\"tcp:{port}\"")).collect();
         comment(
             out,
-            &format!("needs [sandbox] network = [{}], which holds for every command", ports.join(", ")),
+            &format!(
+                "needs network = [{}] in this section: not proposed, let it in yourself",
+                ports.join(", ")
+            ),
         );
     }
     for (name, count) in &found.denied {
