@@ -1,7 +1,7 @@
 //! What work costs inside against bare: processor time (user and system, of every process of the command)
 //! and wall clock of the same command lines, by turns in one process. Prints a table in Markdown.
 //!
-//! `cargo bench --bench inside [-- ROUNDS]`, on a busy machine as root after `chrt -r 1`. Both sides have the
+//! `cargo bench --bench inside [-- ROUNDS NAME…]` (all works without names), on a busy machine as root after `chrt -r 1`. Both sides have the
 //! same user, environment, directory and pipes, so what differs is the confinement: its start included. A
 //! program that is not installed is named, and the exit status is then 1; a missed bar only has its word.
 #![allow(clippy::disallowed_methods, reason = "programs are started to be measured")]
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     cofferdam::launch::become_launcher_if_asked();
     let rounds = rounds(40);
     let lab = lab();
-    let (works, missing): (Vec<Work>, Vec<Work>) = work::all().into_iter().partition(Work::is_there);
+    let (works, missing): (Vec<Work>, Vec<Work>) = work::wanted().into_iter().partition(Work::is_there);
     let workspace = work::workspace(lab.path());
     let text = work::policy(lab.path(), &workspace, &works);
     let lines = works.iter().map(Work::argv).collect();

@@ -34,8 +34,14 @@ pub(crate) struct Work {
     pub(crate) bar: f64,
 }
 
-/// All of them.
-pub(crate) fn all() -> Vec<Work> {
+/// Those that the command line names; all of them where it names none.
+pub(crate) fn wanted() -> Vec<Work> {
+    let named = |work: &Work| std::env::args().any(|word| word == work.name);
+    let (named, others): (Vec<Work>, Vec<Work>) = all().into_iter().partition(named);
+    if named.is_empty() { others } else { named }
+}
+
+fn all() -> Vec<Work> {
     let work = |name, words, bar| Work { name, words, bar };
     vec![
         work("git", &["status", "--short"], 1.05),
