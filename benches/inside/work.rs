@@ -150,10 +150,10 @@ for d in range(5):
 print(total)
 ";
 
-/// A few hundred functions.
+/// Some hundred functions.
 fn c() -> String {
     let mut text = String::from("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n");
-    for n in 0..400 {
+    for n in 0..120 {
         writeln!(
             text,
             "int f{n}(int a, const char *s) {{ int t = {n}; for (int i = 0; i < a; i++) \
