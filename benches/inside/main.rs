@@ -7,7 +7,6 @@
 //! program that is not installed is named, and the exit status is then 1; a missed bar only has its word.
 #![allow(clippy::disallowed_methods, reason = "programs are started to be measured")]
 #![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
@@ -141,6 +140,7 @@ impl Bench {
         Cost { processor: Duration::from_micros(ended.user_us + ended.system_us), wall, printed }
     }
 
+    #[allow(clippy::zombie_processes, reason = "`wait` reaps it, for its usage")]
     fn bare(&self, work: usize) -> Cost {
         let ([stdin, stdout, stderr], drained, said) = ends();
         let (plan, uid, gid) = self.road.plan(work);
