@@ -1,8 +1,9 @@
 //! What benchmarks of starting programs share: a lab, a program that does nothing, our own road, quantiles.
 //!
-//! For `benches/spawn.rs` and `benches/peers/`. Panics with a reason: a benchmark that cannot run must say
+//! For `benches/spawn.rs`, `benches/inside/` and `benches/peers/`. Panics with a reason: a benchmark that cannot run must say
 //! why and stop.
 #![allow(clippy::disallowed_methods, reason = "the bare spawn is what we compare with")]
+#![allow(dead_code, reason = "each benchmark uses its part")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use cofferdam::appliance::{Appliance, Call, Outcome, Report};
 use cofferdam::config::{Config, LoadOptions, Source};
-use cofferdam::launch::{Launcher, Prepared};
+use cofferdam::launch::{Ended, Launcher, Prepared};
 use cofferdam::policy::{Authorized, Policy, Request, Target, Verdict};
 use cofferdam::run::Exit;
 use cofferdam::sandbox::profile::Profile;
@@ -94,13 +95,18 @@ pub(crate) fn policy(lab: &Path, programs: &[PathBuf]) -> String {
 
 impl Road {
     pub(crate) fn new(text: &str, programs: &[PathBuf]) -> Self {
+        let argv = |program: &PathBuf| vec![program.as_os_str().as_encoded_bytes().to_vec()];
+        Self::of(text, programs.iter().map(argv).collect())
+    }
+
+    /// The same with arguments.
+    pub(crate) fn of(text: &str, lines: Vec<Vec<Vec<u8>>>) -> Self {
         let config = || Config::from_str(text, Source::Builtin, &LoadOptions::default()).expect("policy");
         let appliance = Appliance::start(config()).expect("appliance");
         let config = Arc::new(config());
         let launcher = cofferdam::launch::start(&config).expect("launcher");
         let policy = Policy::new(Arc::clone(&config), &[]).expect("policy");
-        let prepared = |program: &PathBuf| {
-            let argv = vec![program.as_os_str().as_encoded_bytes().to_vec()];
+        let prepared = |argv: Vec<Vec<u8>>| {
             let request = Request { argv, ..Request::default() };
             let plan = judge(&policy, &request);
             let Target::Found(file) = plan.target() else { panic!("the program is not there") };
@@ -108,7 +114,7 @@ impl Road {
             let digest = profile.digest().expect("digest");
             (request, Prepared { profile: Arc::new(profile), digest })
         };
-        let programs = programs.iter().map(prepared).collect();
+        let programs = lines.into_iter().map(prepared).collect();
         Self { policy, launcher, appliance, programs }
     }
 
@@ -120,6 +126,19 @@ impl Road {
 
     /// The same with standard input, output and error of one's own.
     pub(crate) async fn confined_with(&self, program: usize, stdio: [OwnedFd; 3]) -> Duration {
+        let (took, ended) = self.confined_end(program, stdio).await;
+        assert_eq!((ended.code, ended.left), (Some(0), 0));
+        took
+    }
+
+    /// What the policy lets run, and as whom.
+    pub(crate) fn plan(&self, program: usize) -> (Authorized, u32, u32) {
+        let facts = self.launcher.facts();
+        (judge(&self.policy, &self.programs[program].0), facts.uid, facts.gid)
+    }
+
+    /// The same, however it ends.
+    pub(crate) async fn confined_end(&self, program: usize, stdio: [OwnedFd; 3]) -> (Duration, Ended) {
         let (request, prepared) = &self.programs[program];
         let start = Instant::now();
         let plan = judge(&self.policy, request);
@@ -127,9 +146,7 @@ impl Road {
         let limits = rlimits::of(plan.limits(), &facts.hard_limits, facts.cgroup.counts_processes());
         let running = self.launcher.run(&plan, prepared, limits, stdio).await.expect("start");
         let ended = running.ended().await.expect("end");
-        let took = start.elapsed();
-        assert_eq!((ended.code, ended.left), (Some(0), 0));
-        took
+        (start.elapsed(), ended)
     }
 
     /// Everything a caller pays for: verdict, durable start record, run, capture, end record.
