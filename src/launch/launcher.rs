@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 
 use super::confine::{confine, slot};
 use super::leaf::Group;
-use super::scratch::Scratch;
+use super::scratch::{self, Scratch};
 use super::step::{step, unmet};
 use super::stub::Stub;
 use super::wire::{self, Facts, Failure, FromLauncher, FromStub, Setup, ToLauncher};
@@ -284,12 +284,16 @@ impl Launcher {
         // The one that has just ended may not be reaped yet.
         for _ in 0..SLOT_TRIES {
             let taken: Vec<&Path> = self.children.values().filter_map(Child::base).collect();
-            let mut slots = (0..self.facts.scratch_slots).map(|number| slot(&place, number));
-            if let Some(free) =
-                slots.find(|slot| !taken.contains(&slot.as_path()) && !self.lost.contains(slot))
-            {
-                return Ok(create(&free)?.map(Scratch::alone));
+            let slots = (0..self.facts.scratch_slots).map(|number| slot(&place, number));
+            let free = slots.filter(|slot| !taken.contains(&slot.as_path()) && !self.lost.contains(slot));
+            for free in free {
+                if step!("scratch", scratch::holds(&free, 0))? {
+                    return Ok(create(&free)?.map(Scratch::alone));
+                }
             }
+            // What is left in one is held by sockets of a run that has ended: at the end of any socket the
+            // kernel looks for such.
+            drop(step!("socketpair", sys::socketpair())?);
             std::thread::sleep(SLOT_WAIT);
             self.reap();
         }

@@ -40,16 +40,23 @@ impl Scratch {
         Ok(Self { path, alone: false, size })
     }
 
-    /// Whether it is as it was made: empty and with every attribute that a run could have changed, but for the
-    /// times of the last look and the last change.
+    /// Whether another run finds nothing in it or of it: it is as it was made, and so is its file system.
     ///
     /// # Errors
     /// It is not there, or cannot be looked at.
     pub(super) fn is_untouched(&self) -> io::Result<bool> {
+        Ok(self.is_as_made()? && holds(&self.path, 1)?)
+    }
+
+    /// Empty and with every attribute that a run could have chosen, the time of the last look included, which
+    /// would be a word to the next run. The time of the last change is the kernel's, and the new name sets it.
+    fn is_as_made(&self) -> io::Result<bool> {
         let meta = self.path.symlink_metadata()?;
         // Elsewhere the size does not say, and a new one is made.
         let empty = self.alone && meta.is_dir() && meta.nlink() == 2 && meta.size() == self.size;
-        let same = meta.mode() & 0o7777 == 0o700 && (meta.mtime(), meta.mtime_nsec()) == (0, 0);
+        let changed = (meta.mtime(), meta.mtime_nsec()) != (0, 0);
+        let looked = (meta.atime(), meta.atime_nsec()) != (0, 0);
+        let same = meta.mode() & 0o7777 == 0o700 && !changed && !looked;
         Ok(empty && same && !crate::sys::has_own_attributes(&self.path)?)
     }
 
@@ -121,6 +128,16 @@ impl Scratch {
         while empty_once(&top, &mut fresh)? {}
         Ok(unlinkat(AT_FDCWD, &self.path, UnlinkatFlags::RemoveDir)?)
     }
+}
+
+/// Whether the scratch file system around `path` holds so many directories, all empty, and nothing else: a file
+/// without a name that was sent into a circle of sockets outlives its processes, until the kernel clears such
+/// circles away.
+pub(super) fn holds(path: &Path, directories: u64) -> io::Result<bool> {
+    let space = nix::sys::statvfs::statvfs(path)?;
+    let files = space.files().saturating_sub(space.files_free());
+    // Beside its root.
+    Ok(space.blocks_free() == space.blocks() && files.checked_sub(1) == Some(directories))
 }
 
 /// A name that nobody can guess.
@@ -273,6 +290,20 @@ mod tests {
         assert!(scratch.path().exists());
         scratch.remove(None).unwrap();
         assert!(!scratch.path().exists());
+    }
+
+    #[test]
+    fn no_time_that_a_run_has_chosen_is_left_for_the_next() {
+        let base = tempfile::tempdir_in("/dev/shm").unwrap();
+        let scratch = || Scratch::create(base.path()).unwrap().alone();
+        assert!(scratch().is_as_made().unwrap());
+        let word = TimeSpec::new(123_456_789_012, 987_654_321);
+        for (looked, changed) in [(word, BEGINNING), (BEGINNING, word), (TimeSpec::new(0, 1), BEGINNING)] {
+            let scratch = scratch();
+            let flags = UtimensatFlags::NoFollowSymlink;
+            utimensat(AT_FDCWD, scratch.path(), &looked, &changed, flags).unwrap();
+            assert!(!scratch.is_as_made().unwrap(), "{looked} {changed}");
+        }
     }
 
     #[test]

@@ -32,6 +32,19 @@ fn a_scratch_directory_cannot_be_kept() {
 }
 
 #[test]
+fn a_file_that_sockets_hold_is_not_in_the_scratch_of_the_next_run() {
+    let lab = Lab::plain();
+    let mut served = Served::start(&lab);
+    let first = served.probed(&lab, &["beside"])["stdout"].clone();
+    for _ in 0..20 {
+        assert_eq!(served.probed(&lab, &["circle"])["stdout"], "circle ok\n");
+        for _ in 0..3 {
+            assert_eq!(served.probed(&lab, &["beside"])["stdout"], first);
+        }
+    }
+}
+
+#[test]
 fn metadata_outside_of_the_workspace_cannot_be_changed() {
     let lab = Lab::new(&Rules { write: true, ..Rules::default() });
     let file = lab.at("granted");

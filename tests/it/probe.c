@@ -9,7 +9,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -342,6 +344,38 @@ static int bomb(const char *what, const char *then) {
     return 2;
 }
 
+/* Leaves a file without a name in scratch, held by two sockets that hold each other. */
+static int circle(void) {
+    static char block[1 << 20];
+    int file = open(getenv("HOME"), O_TMPFILE | O_RDWR, 0600), ends[2];
+    if (file < 0 || write(file, block, sizeof block) < 0) { say("file", -1); return 1; }
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0) { say("socketpair", -1); return 1; }
+    for (int i = 0; i < 2; i++) {
+        union { char bytes[CMSG_SPACE(2 * sizeof(int))]; struct cmsghdr align; } control = {{0}};
+        struct iovec one = {"x", 1};
+        struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = control.bytes,
+                                 .msg_controllen = sizeof control.bytes};
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        int both[2] = {ends[i], file};
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof both);
+        memcpy(CMSG_DATA(head), both, sizeof both);
+        if (sendmsg(ends[i], &message, 0) < 0) { say("sendmsg", -1); return 1; }
+    }
+    say("circle", 0);
+    return 0;
+}
+
+/* What scratch holds beside this run's directory. */
+static int beside(void) {
+    struct statvfs space;
+    if (statvfs(getenv("HOME"), &space) < 0) { say("statvfs", -1); return 1; }
+    printf("%lu blocks %lu files\n", (unsigned long)(space.f_blocks - space.f_bfree),
+           (unsigned long)(space.f_files - space.f_ffree));
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "";
     long number = strtol(arg, NULL, 10);
@@ -372,6 +406,8 @@ int main(int argc, char **argv) {
     if (is(what, "hang-up")) return hang_up();
     if (is(what, "race-exec")) return race_exec(arg, argv[3], atol(argv[4]));
     if (is(what, "clutter")) return clutter();
+    if (is(what, "circle")) return circle();
+    if (is(what, "beside")) return beside();
     if (is(what, "metadata")) {
         int fd = open(arg, O_RDONLY);
         if (fd < 0) { say("open", -1); return 1; }
