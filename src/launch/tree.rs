@@ -28,7 +28,7 @@ pub(super) struct Swept {
 /// Whether no descendant exists, alive or not: orphans are this process's children, too.
 fn nobody() -> bool {
     use nix::sys::wait::{Id, WaitPidFlag, waitid};
-    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
     waitid(Id::All, look) == Err(Errno::ECHILD)
 }
 

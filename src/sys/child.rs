@@ -8,6 +8,7 @@
 
 use std::ffi::{CStr, CString, c_char};
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(feature = "fault-injection")]
 use nix::errno::Errno;
@@ -108,7 +109,7 @@ pub(super) struct Before {
     pub(super) order: Order,
 }
 
-/// What it needs then. The child only reads.
+/// What it needs then. The child only reads, but for the last.
 pub(super) struct After<'a> {
     program: &'a CStr,
     /// Null-terminated arrays of pointers into the plan's strings.
@@ -120,6 +121,8 @@ pub(super) struct After<'a> {
     mark: u64,
     mask: libc::sigset_t,
     order: Order,
+    /// The child got as far as to the program: without it, and without a failed step, somebody killed it.
+    pub(super) begun: AtomicBool,
 }
 
 /// A step that fails on order, in tests; looked up while the supervisor may still read a file.
@@ -210,6 +213,7 @@ impl<'a> After<'a> {
             mark: plan.mark,
             mask,
             order: Order::look(),
+            begun: AtomicBool::new(false),
         })
     }
 }
@@ -299,6 +303,7 @@ pub(super) fn after(s: &After<'_>) -> Step {
     if order.fails(Step::Execve) {
         return Step::Execve;
     }
+    s.begun.store(true, Ordering::SeqCst);
     // SAFETY: NUL-terminated path and null-terminated pointer arrays, all alive.
     // execve(2) has three arguments; the filter looks at the fourth (`sandbox::filter::Answer`).
     unsafe {

@@ -116,11 +116,8 @@ impl Door {
         while self.cell.alive.load(Ordering::SeqCst) != 0 {
             wait(&self.cell.alive, 1, 0);
         }
-        if self.cell.failed.load(Ordering::SeqCst) == 0 {
-            Ok(Pid::from_raw(self.pid))
-        } else {
-            Err(self.stopped())
-        }
+        let went = plan.begun.load(Ordering::SeqCst) && self.cell.failed.load(Ordering::SeqCst) == 0;
+        if went { Ok(Pid::from_raw(self.pid)) } else { Err(self.stopped()) }
     }
 
     /// Reaps the child that has ended at a step.
