@@ -110,6 +110,9 @@ fn examine(args: &PolicyArgs) -> Result<Table, String> {
     let walls = facts::walls(&given, &stage.path, port)?;
     let appliance = Appliance::start(config.with_command(command)).map_err(|e| e.to_string())?;
     let facts = appliance.sandbox().clone();
+    let counted = facts.cgroup.counts_processes();
+    let mut limits = rlimits::of(&appliance.config().limits, &facts.hard_limits, counted);
+    limits.extend(rlimits::common(false).map_err(|e| format!("reading the own limits failed: {e}"))?);
     let ground = Ground {
         outside_readable: appliance.config().sandbox.read.iter().any(|path| stage.path.starts_with(path)),
         outside: stage.path.clone(),
@@ -119,7 +122,7 @@ fn examine(args: &PolicyArgs) -> Result<Table, String> {
         // Without a loopback interface nobody listens; the attempt is refused before that matters.
         port,
         environment: environment(&appliance),
-        limits: rlimits::of(&appliance.config().limits, &facts.hard_limits, facts.cgroup.counts_processes()),
+        limits,
         server: i32::try_from(std::process::id()).map_err(|e| e.to_string())?,
         write: appliance.config().workspace.write,
         tcp: !appliance.config().sandbox.network.is_empty(),

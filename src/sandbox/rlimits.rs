@@ -16,6 +16,16 @@ const RESOURCES: &[Resource] = &[
     Resource::RLIMIT_NPROC,
 ];
 
+/// Those.
+const COMMON: &[Resource] = &[
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_MEMLOCK,
+    Resource::RLIMIT_MSGQUEUE,
+    Resource::RLIMIT_SIGPENDING,
+    Resource::RLIMIT_RTPRIO,
+    Resource::RLIMIT_NICE,
+];
+
 /// Bytes of POSIX message queues of a command that may have some: the kernel's own default.
 const QUEUES: u64 = 819_200;
 /// Queued signals and POSIX timers.
@@ -29,25 +39,27 @@ pub fn hard() -> nix::Result<Vec<Limit>> {
     RESOURCES.iter().map(|r| getrlimit(*r).map(|(_, hard)| (*r as u32, hard))).collect()
 }
 
-/// Sets what every command inherits from its supervisor: no core dumps, locked memory, real-time or raised
-/// priority, and message queues only for a command that may have some (`queues`).
+/// What is the same for every command: no core dumps, locked memory, real-time or raised priority, and message
+/// queues only for a command that may have some (`queues`). None above the caller's own hard limits.
+///
+/// # Errors
+/// As the kernel says.
+pub fn common(queues: bool) -> nix::Result<Vec<Limit>> {
+    let value = |resource| match resource {
+        Resource::RLIMIT_MSGQUEUE if queues => QUEUES,
+        Resource::RLIMIT_SIGPENDING => SIGNALS,
+        _ => 0,
+    };
+    COMMON.iter().map(|r| getrlimit(*r).map(|(_, hard)| (*r as u32, value(*r).min(hard)))).collect()
+}
+
+/// Sets [`common`], for the commands of this supervisor to inherit.
 ///
 /// # Errors
 /// As the kernel says.
 pub fn set_common(queues: bool) -> nix::Result<()> {
-    let queues = if queues { QUEUES } else { 0 };
-    let common = [
-        (Resource::RLIMIT_CORE, 0),
-        (Resource::RLIMIT_MEMLOCK, 0),
-        (Resource::RLIMIT_MSGQUEUE, queues),
-        (Resource::RLIMIT_SIGPENDING, SIGNALS),
-        (Resource::RLIMIT_RTPRIO, 0),
-        (Resource::RLIMIT_NICE, 0),
-    ];
-    common.into_iter().try_for_each(|(resource, value)| {
-        let value = value.min(getrlimit(resource)?.1);
-        setrlimit(resource, value, value)
-    })
+    let values = common(queues)?;
+    COMMON.iter().zip(values).try_for_each(|(resource, (_, value))| setrlimit(*resource, value, value))
 }
 
 /// The limits of one run, none above `hard`: without CAP_SYS_RESOURCE that would be an error.

@@ -251,7 +251,8 @@ mod tests {
         let tried = |resource: u32| {
             TABLE.iter().any(|row| row.layer == Layer::Limits && row.arg == [resource as i32, 0, 0])
         };
-        for (resource, _) in crate::sandbox::rlimits::hard().unwrap() {
+        let common = crate::sandbox::rlimits::common(false).unwrap();
+        for (resource, _) in crate::sandbox::rlimits::hard().unwrap().into_iter().chain(common) {
             assert!(tried(resource), "no attempt on resource {resource}");
         }
     }
