@@ -293,7 +293,9 @@ impl Launcher {
             }
             // What is left in one is held by sockets of a run that has ended: at the end of any socket the
             // kernel looks for such.
-            drop(step!("socketpair", sys::socketpair())?);
+            if let Err(e) = sys::socketpair() {
+                eprintln!("cofferdam launcher: no sockets to end ({e}); the slots are looked at again");
+            }
             std::thread::sleep(SLOT_WAIT);
             self.reap();
         }
