@@ -113,7 +113,7 @@ impl Manifest {
             ConfigError { file: self.label.clone(), problems: vec![problem] }
         })?;
         let Value::Object(document) = value else {
-            faults.add("", format!("takes an object with the key tools, not {}", kind(&value)));
+            faults.add("", format!("takes an object with the key tools, not {}", json_kind(&value)));
             return Ok(());
         };
         for (name, value) in &document {
@@ -129,7 +129,7 @@ impl Manifest {
                 ("tools", other) => {
                     faults.add(
                         "tools",
-                        format!("takes an object with an entry a toolkit, not {}", kind(other)),
+                        format!("takes an object with an entry a toolkit, not {}", json_kind(other)),
                     );
                 }
                 ("name" | "version" | "description" | "instructions", Value::String(text)) => {
@@ -139,7 +139,7 @@ impl Manifest {
                     self.tell(name, text);
                 }
                 ("name" | "version" | "description" | "instructions", other) => {
-                    faults.add(name, format!("takes a string, not {}", kind(other)));
+                    faults.add(name, format!("takes a string, not {}", json_kind(other)));
                 }
                 (other, _) => unknown(faults, other),
             }
@@ -182,7 +182,7 @@ impl Manifest {
         }
         match value {
             Value::Object(entry) => self.entries.push(Entry::read(key, entry, faults)),
-            other => faults.add(&key, format!("takes an object of settings, not {}", kind(other))),
+            other => faults.add(&key, format!("takes an object of settings, not {}", json_kind(other))),
         }
     }
 
@@ -211,7 +211,7 @@ fn unknown(faults: &mut Faults, name: &str) {
 }
 
 /// A JSON type with its article.
-fn kind(value: &Value) -> &'static str {
+pub(crate) fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

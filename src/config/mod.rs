@@ -35,6 +35,7 @@ pub use grammar_files::GrammarFile;
 pub use kernel::Switch;
 pub use load::LoadOptions;
 pub use manifest::Manifest;
+pub(crate) use manifest::json_kind;
 pub use toolkits::{ServerIdentity, Toolkit};
 pub use values::Requirement;
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
+use crate::config::json_kind as kind;
+
 /// Fields of the `run` tool.
 pub(super) const RUN_FIELDS: [&str; 5] = ["args", "command", "cwd", "stdin", "timeout"];
 
@@ -123,17 +125,6 @@ fn positive(value: &Value) -> Option<Duration> {
     let seconds = value.as_f64().filter(|seconds| *seconds > 0.0)?;
     let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     Some(time.max(Duration::from_nanos(1)))
-}
-
-pub(super) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use super::arguments::{kind, refusal, unknown};
+use super::arguments::{refusal, unknown};
+use crate::config::json_kind as kind;
 
 /// Fields of the `output` tool.
 const OUTPUT_FIELDS: [&str; 4] = ["cursor", "encoding", "job", "max_bytes"];

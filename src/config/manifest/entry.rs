@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::{Faults, kind};
+use super::{Faults, json_kind as kind};
 use crate::config::error::nearest;
 use crate::config::read::dotted;
 use crate::config::toolkits::DEFAULT_PREFIX;
