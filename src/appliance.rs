@@ -226,12 +226,12 @@ impl Appliance {
             Err(e) => Err(e.clone()),
         };
         match result {
-            Ok((pid, finished)) => {
+            Ok(finished) => {
                 let hints = match &prepared {
                     Ok(prepared) => self.hints(&plan, prepared, &finished),
                     Err(_) => Vec::new(),
                 };
-                self.finish(open, &plan, queue, pid, finished, hints).await
+                self.finish(open, &plan, queue, finished, hints).await
             }
             Err(e) => self.not_started(open, &plan, queue, e).await,
         }
@@ -296,7 +296,7 @@ impl Appliance {
         stdin: Option<Vec<u8>>,
         (live, tap): (Option<mpsc::Sender<Chunk>>, Option<Arc<Tap>>),
         cancel: &CancellationToken,
-    ) -> Result<(i32, Finished), LaunchError> {
+    ) -> Result<Finished, LaunchError> {
         let io_error = |step: &'static str| {
             move |e: std::io::Error| {
                 LaunchError::new(step, e.raw_os_error().unwrap_or(0), &format!("{step} failed: {e}"))
@@ -309,11 +309,10 @@ impl Appliance {
         let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
         let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
         let running = self.launcher.run(plan, prepared, limits, theirs).await?;
-        let pid = running.pid();
-        let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
+                let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let outputs = Outputs { budget, live, tap: tap.unwrap_or_default() };
         let finished = foreground::foreground(running, ours, stdin, outputs, cancel);
-        Ok((pid, finished.await.map_err(io_error("capture"))?))
+        finished.await.map_err(io_error("capture"))
     }
 
     /// What the profile seems to have refused to a run that ended by itself.
@@ -338,16 +337,15 @@ impl Appliance {
         open: OpenRun,
         plan: &Authorized,
         queue: Duration,
-        pid: i32,
         finished: Finished,
         hints: Vec<Hint>,
     ) -> Outcome {
         let run_id = open.run_id().to_owned();
-        let end = records::run_end(queue, pid, plan.limits(), &finished);
+        let end = records::run_end(queue, plan.limits(), &finished);
         if let Err(e) = self.audit.run_end(open, &end).await {
             return Outcome::Unrecorded(e);
         }
-        let Finished { ended, stdout, stderr } = finished;
+        let Finished { ended, stdout, stderr, .. } = finished;
         // A supervisor that died took the status with it: the launcher has killed what was left, and
         // "unknown" is the only honest answer.
         let (ended, fault) = match ended {

@@ -144,7 +144,7 @@ impl Road {
         let plan = judge(&self.policy, request);
         let facts = self.launcher.facts();
         let limits = rlimits::of(plan.limits(), &facts.hard_limits, facts.cgroup.counts_processes());
-        let running = self.launcher.run(&plan, prepared, limits, stdio).await.expect("start");
+        let mut running = self.launcher.run(&plan, prepared, limits, stdio).await.expect("start");
         let ended = running.ended().await.expect("end");
         (start.elapsed(), ended)
     }

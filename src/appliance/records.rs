@@ -140,9 +140,9 @@ pub(super) fn run_denied<'a>(
     }
 }
 
-pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Finished) -> RunEnd {
+pub(super) fn run_end(queue: Duration, limits: &Limits, finished: &Finished) -> RunEnd {
     let end = RunEnd {
-        pid: u32::try_from(pid).ok(),
+        pid: finished.pid.and_then(|pid| u32::try_from(pid).ok()),
         queue,
         stdout_bytes: finished.stdout.total_bytes,
         stderr_bytes: finished.stderr.total_bytes,
@@ -250,6 +250,7 @@ mod tests {
 
     fn ended(by: EndedBy, signal: Option<i32>, met: Met) -> Ended {
         Ended {
+            pid: 1,
             code: signal.is_none().then_some(1),
             signal,
             by,

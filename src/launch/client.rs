@@ -58,8 +58,6 @@ type Stub = AsyncFd<OwnedFd>;
 #[derive(Debug)]
 struct Waiting {
     stub: Stub,
-    /// It has said that it is confined; else that is what it says next.
-    ready: bool,
     /// The runtime that the socket is registered with.
     runtime: tokio::runtime::Id,
 }
@@ -176,7 +174,7 @@ impl Launcher {
         let fds = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
         let send = |stub: &Stub| step!("stub", wire::send(stub.get_ref().as_fd(), &request, &blob, &fds));
         // A warm one may have died long ago, of what no longer holds: a new one decides.
-        let stub = match self.warm(prepared).await?.filter(|stub| send(stub).is_ok()) {
+        let stub = match self.warm(prepared)?.filter(|stub| send(stub).is_ok()) {
             Some(stub) => stub,
             None => {
                 let stub = Inner::make(&self.inner, prepared).await?;
@@ -185,42 +183,30 @@ impl Launcher {
             }
         };
         drop(stdio);
-        match receive(&stub).await? {
-            FromStub::Started { pid } => Ok(Running {
-                stub: Some(stub),
-                pid,
-                again: AtomicBool::new(false),
-                killed: AtomicBool::new(false),
-                place,
-                _refill: self.refill(prepared),
-            }),
-            FromStub::Failed(failure) => Err(failure.into()),
-            FromStub::Ready | FromStub::Touched(_) | FromStub::Ended { .. } => Err(unexpected()),
-        }
+        let refill = self.refill(prepared)?;
+        // From here on it may have been executed, whatever becomes of its supervisor.
+        let (pid, first) = match receive(&stub).await {
+            Ok(FromStub::Failed(failure)) => return Err(failure.into()),
+            Ok(FromStub::Started { pid }) => (Some(pid), None),
+            other => (None, Some(other)),
+        };
+        Ok(Running { stub: Some(stub), pid, first, again: false, killed: false, place, _refill: refill })
     }
 
     /// A stub that waits for this profile, if there is one. What another runtime has registered is of no use.
-    async fn warm(&self, prepared: &Prepared) -> Result<Option<Stub>, LaunchError> {
-        let waiting = {
-            let mut warm = lock(&self.inner.warm)?;
-            let runtime = tokio::runtime::Handle::current().id();
-            warm.retain(&prepared.digest, |waiting| waiting.runtime == runtime);
-            warm.take(&prepared.digest)
-        };
-        match waiting {
-            Some(Waiting { stub, ready: true, .. }) => Ok(Some(stub)),
-            // One that has just served gets ready first; should it have died of it, another is made.
-            Some(Waiting { stub, .. }) => match receive(&stub).await {
-                Ok(FromStub::Ready) => Ok(Some(stub)),
-                Ok(_) | Err(_) => Ok(None),
-            },
-            None => Ok(None),
-        }
+    fn warm(&self, prepared: &Prepared) -> Result<Option<Stub>, LaunchError> {
+        let mut warm = lock(&self.inner.warm)?;
+        let runtime = tokio::runtime::Handle::current().id();
+        warm.retain(&prepared.digest, |waiting| waiting.runtime == runtime);
+        Ok(warm.take(&prepared.digest).map(|waiting| waiting.stub))
     }
 
-    /// Makes further stubs off the critical path: when the returned end is dropped with the run, or
-    /// after [`REFILL`].
-    fn refill(&self, prepared: &Prepared) -> oneshot::Sender<()> {
+    /// Makes further stubs off the critical path, if more are wanted: when the returned end is dropped with
+    /// the run, or after [`REFILL`].
+    fn refill(&self, prepared: &Prepared) -> Result<Option<oneshot::Sender<()>>, LaunchError> {
+        if !lock(&self.inner.warm)?.lacks(&prepared.digest) {
+            return Ok(None);
+        }
         let (ended, end) = oneshot::channel::<()>();
         let (inner, prepared) = (Arc::clone(&self.inner), prepared.clone());
         tokio::spawn(async move {
@@ -229,7 +215,7 @@ impl Launcher {
             // Its failure shows at the next run, which then makes its own stub and reports.
             drop(Inner::fill(&inner, &prepared).await);
         });
-        ended
+        Ok(Some(ended))
     }
 }
 
@@ -269,7 +255,7 @@ impl Inner {
     async fn fill(inner: &Arc<Self>, prepared: &Prepared) -> Result<(), LaunchError> {
         while lock(&inner.warm)?.lacks(&prepared.digest) {
             let stub = Self::make(inner, prepared).await?;
-            let made = Waiting { stub, ready: true, runtime: tokio::runtime::Handle::current().id() };
+            let made = Waiting { stub, runtime: tokio::runtime::Handle::current().id() };
             // Another task may have been quicker; the stub ends with its socket.
             if lock(&inner.warm)?.keep(&prepared.digest, made).is_some() {
                 break;
@@ -284,7 +270,7 @@ impl Inner {
         let Ok(mut warm) = inner.warm.lock() else { return };
         // Nor is there a use for it once the runtime is gone.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        drop(warm.keep(digest, Waiting { stub, ready: false, runtime: runtime.id() }));
+        drop(warm.keep(digest, Waiting { stub, runtime: runtime.id() }));
         if warm.is_large() && !inner.trimming.swap(true, Ordering::Relaxed) {
             let inner = Arc::downgrade(inner);
             runtime.spawn(async move {
@@ -395,18 +381,20 @@ async fn receive(socket: &AsyncFd<OwnedFd>) -> Result<FromStub, LaunchError> {
     }
 }
 
-/// A command that was executed. Dropping it kills the whole tree.
+/// A command that was executed, or may have been. Dropping it kills the whole tree.
 #[derive(Debug)]
 pub struct Running {
     /// Always there until this is dropped.
     stub: Option<Stub>,
-    pid: i32,
+    pid: Option<i32>,
+    /// What came in place of the start: a short one has ended before it was told.
+    first: Option<Result<FromStub, LaunchError>>,
     /// The supervisor said that it may serve again.
-    again: AtomicBool,
+    again: bool,
     /// It was told to kill: what it has not read of that would meet the next run.
-    killed: AtomicBool,
+    killed: bool,
     place: Place,
-    _refill: oneshot::Sender<()>,
+    _refill: Option<oneshot::Sender<()>>,
 }
 
 /// One of the runs under way, counted from before it has a stub.
@@ -432,9 +420,9 @@ impl Drop for Place {
 }
 
 impl Running {
-    /// Process id of the command.
+    /// Process id of the command; not known of one whose supervisor died early.
     #[must_use]
-    pub fn pid(&self) -> i32 {
+    pub fn pid(&self) -> Option<i32> {
         self.pid
     }
 
@@ -446,8 +434,8 @@ impl Running {
     ///
     /// # Errors
     /// The supervisor is gone already.
-    pub fn kill(&self) -> Result<(), LaunchError> {
-        self.killed.store(true, Ordering::Relaxed);
+    pub fn kill(&mut self) -> Result<(), LaunchError> {
+        self.killed = true;
         sys::send(self.stub()?.get_ref().as_fd(), wire::KILL, &[])
             .map_err(|e| LaunchError::new("kill", e.raw_os_error().unwrap_or(0), &e.to_string()))
     }
@@ -456,13 +444,17 @@ impl Running {
     ///
     /// # Errors
     /// The supervisor died; the launcher has killed what it left.
-    pub async fn ended(&self) -> Result<Ended, LaunchError> {
+    pub async fn ended(&mut self) -> Result<Ended, LaunchError> {
         let mut touched = Vec::new();
         loop {
-            match receive(self.stub()?).await? {
+            let said = match self.first.take() {
+                Some(first) => first,
+                None => receive(self.stub()?).await,
+            };
+            match said? {
                 FromStub::Touched(part) => touched.extend(part),
                 FromStub::Ended { end, again } => {
-                    self.again.store(again, Ordering::Relaxed);
+                    (self.again, self.pid) = (again, Some(end.pid));
                     return Ok(Ended { touched, ..end });
                 }
                 FromStub::Failed(failure) => return Err(failure.into()),
@@ -474,7 +466,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let again = self.again.load(Ordering::Relaxed) && !self.killed.load(Ordering::Relaxed);
+        let again = self.again && !self.killed;
         if let Some(stub) = self.stub.take().filter(|_| again) {
             Inner::give_back(&self.place.inner, &self.place.digest, stub);
         }

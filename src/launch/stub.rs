@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
 
 use super::leaf::Leaf;
@@ -64,6 +65,9 @@ pub(super) struct Stub<'a> {
     pub(super) launcher: Pid,
 }
 
+/// A command that ends sooner is told of once, by its end: a message less for each of many short ones.
+const SHORT: Duration = Duration::from_millis(1);
+
 /// Runs of one supervisor, at most.
 const RUNS: u32 = 1000;
 
@@ -95,10 +99,14 @@ impl Stub<'_> {
                 Ok(door) => door,
                 Err(failure) => return failed(failure),
             };
-            if run == 1 {
+            // Said once: the server takes it back without, and learns of a failure as any answer.
+            let told = if run == 1 {
                 self.rehearse();
-            }
-            let asked = say(&FromStub::Ready).and_then(|()| wire::recv::<RunRequest>(socket));
+                say(&FromStub::Ready)
+            } else {
+                Ok(())
+            };
+            let asked = told.and_then(|()| wire::recv::<RunRequest>(socket));
             let Ok(Some(packet)) = asked else {
                 // Nobody would answer it: with the listener gone a forbidden call fails at once.
                 drop((door, confined));
@@ -210,8 +218,6 @@ impl Stub<'_> {
         let plan = laid.plan(stdin_to_stderr, cwd.as_raw_fd(), self.mark);
         let pid = door.open(&plan).map_err(of_child)?;
         drop(stdio); // or the server would never read an end of file
-        // A server that is gone is noticed by the poll below.
-        drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
         let deadline = started + Duration::from_millis(request.timeout_ms);
         let mut ended = supervise(pid, started, deadline, signals, ears, socket, self.leaf.as_ref());
         ended.met = Met { scratch_full: self.scratch.as_ref().is_some_and(Scratch::is_full), ..ended.met };
@@ -310,25 +316,34 @@ fn supervise(
         Tally { pid: pid.as_raw(), ended: None, user: Duration::ZERO, system: Duration::ZERO, max_rss: 0 };
     let mut by = EndedBy::Itself;
     let mut more = false;
+    let mut told = Some(started + SHORT);
     while end.ended.is_none() {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let now = Instant::now();
+        let mut left = deadline.saturating_duration_since(now);
         if left.is_zero() {
             by = EndedBy::Timeout;
             break;
         }
-        // Rounded up, or the last fraction of a millisecond would spin.
-        let wait = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        if let Some(when) = told {
+            left = left.min(when.saturating_duration_since(now));
+            if left.is_zero() {
+                told = None;
+                // A server that is gone is noticed by the poll below.
+                drop(wire::send(socket, &FromStub::Started { pid: pid.as_raw() }, &[], &[]));
+                continue;
+            }
+        }
         let again = std::mem::take(&mut more);
-        let wait = if again { PollTimeout::ZERO } else { wait };
+        let wait = TimeSpec::from_duration(if again { Duration::ZERO } else { left });
         // Where another thread listens, the socket stands in.
-        let told_by = ears.fd().unwrap_or(socket);
-        let mut fds = [socket, signals.as_fd(), told_by].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let heard_by = ears.fd().unwrap_or(socket);
+        let mut fds = [socket, signals.as_fd(), heard_by].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         // EINTR and a full timeout both lead back to the checks above.
-        if poll(&mut fds, wait).is_err() {
+        if ppoll(&mut fds, Some(wait), None).is_err() {
             continue;
         }
-        let [from_server, child, told] = fds.map(|fd| fd.any() == Some(true));
-        if told {
+        let [from_server, child, heard] = fds.map(|fd| fd.any() == Some(true));
+        if heard {
             ears.serve();
         }
         if child || again {
@@ -350,6 +365,7 @@ fn supervise(
     let (code, signal) = end.ended.unwrap_or((None, None));
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
     Ended {
+        pid: pid.as_raw(),
         code,
         signal,
         by,

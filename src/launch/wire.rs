@@ -171,7 +171,7 @@ pub(crate) struct RunRequest {
 pub(crate) enum FromStub {
     /// Confined and waiting.
     Ready,
-    /// The program was executed as this process.
+    /// The program was executed as this process. Not said of one that ends at once.
     Started {
         /// Its process id in the server's namespace.
         pid: i32,
@@ -184,8 +184,7 @@ pub(crate) enum FromStub {
     Ended {
         /// How.
         end: Ended,
-        /// Nothing of the run is left, so that another of the profile may have this supervisor: it says
-        /// [`Self::Ready`] next.
+        /// Nothing of the run is left, so that another of the profile may have this supervisor.
         again: bool,
     },
 }
@@ -216,6 +215,8 @@ pub enum EndedBy {
 /// The end of a run, as its supervisor saw it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ended {
+    /// Process id of the command in the server's namespace.
+    pub pid: i32,
     /// Exit code, when the command exited by itself.
     pub code: Option<i32>,
     /// Signal number, when one ended it.

@@ -57,6 +57,8 @@ pub fn pipes(fed: bool) -> io::Result<(Pipes, [OwnedFd; 3])> {
 /// What came of a run.
 #[derive(Debug)]
 pub struct Finished {
+    /// Process id of the command, if it was ever told.
+    pub pid: Option<i32>,
     /// The end as the supervisor saw it.
     pub ended: Result<Ended, LaunchError>,
     /// Captured standard output.
@@ -81,7 +83,7 @@ pub struct Outputs {
 /// # Errors
 /// The pipes cannot be registered with the runtime; the command is killed then.
 pub async fn foreground(
-    running: Running,
+    mut running: Running,
     pipes: Pipes,
     stdin: Option<Vec<u8>>,
     outputs: Outputs,
@@ -112,6 +114,7 @@ pub async fn foreground(
             running.ended().await
         }
     };
+    let pid = running.pid();
     // Should the supervisor have died, its socket is closed and the launcher kills the rest.
     drop(running);
     over.cancel();
@@ -120,7 +123,7 @@ pub async fn foreground(
     }
     out.await.map_err(io::Error::other)?;
     err.await.map_err(io::Error::other)?;
-    Ok(Finished { ended, stdout: tap.captured(Stream::Stdout), stderr: tap.captured(Stream::Stderr) })
+    Ok(Finished { pid, ended, stdout: tap.captured(Stream::Stdout), stderr: tap.captured(Stream::Stderr) })
 }
 
 /// Reads one stream to its end, or until `over` and nothing came for [`DRAIN`].
