@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
-use tokio::sync::oneshot;
 
 use super::pool::{self, Pool, WARM};
 use super::step::{step, unmet};
@@ -24,7 +23,7 @@ use crate::policy::{Authorized, Target};
 use crate::sandbox::profile::Profile;
 use crate::sys;
 
-/// How long after a start the next stub is made at the latest; a short command has its core to itself.
+/// How long a run lasts before another stub is made beside it; a short command has its core to itself.
 const REFILL: Duration = Duration::from_millis(20);
 /// Profiles that the launcher remembers; beyond it, it starts anew.
 const KNOWN: usize = 256;
@@ -169,7 +168,7 @@ impl Launcher {
             timeout_ms: u64::try_from(plan.timeout().as_millis()).unwrap_or(u64::MAX),
             limits,
         };
-        let place = Place::new(&self.inner, &prepared.digest)?;
+        let place = Place::new(&self.inner, prepared)?;
         let blob = wire::join(&[plan.argv(), plan.env()]);
         let fds = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
         let send = |stub: &Stub| step!("stub", wire::send(stub.get_ref().as_fd(), &request, &blob, &fds));
@@ -183,14 +182,14 @@ impl Launcher {
             }
         };
         drop(stdio);
-        let refill = self.refill(prepared)?;
+        self.refill(prepared)?;
         // From here on it may have been executed, whatever becomes of its supervisor.
         let (pid, first) = match receive(&stub).await {
             Ok(FromStub::Failed(failure)) => return Err(failure.into()),
             Ok(FromStub::Started { pid }) => (Some(pid), None),
             other => (None, Some(other)),
         };
-        Ok(Running { stub: Some(stub), pid, first, again: false, killed: false, place, _refill: refill })
+        Ok(Running { stub: Some(stub), pid, first, again: false, killed: false, place })
     }
 
     /// A stub that waits for this profile, if there is one. What another runtime has registered is of no use.
@@ -201,21 +200,16 @@ impl Launcher {
         Ok(warm.take(&prepared.digest).map(|waiting| waiting.stub))
     }
 
-    /// Makes further stubs off the critical path, if more are wanted: when the returned end is dropped with
-    /// the run, or after [`REFILL`].
-    fn refill(&self, prepared: &Prepared) -> Result<Option<oneshot::Sender<()>>, LaunchError> {
-        if !lock(&self.inner.warm)?.lacks(&prepared.digest) {
-            return Ok(None);
+    /// Should this run last, makes another stub for the next one, off the critical path.
+    fn refill(&self, prepared: &Prepared) -> Result<(), LaunchError> {
+        if lock(&self.inner.warm)?.lacks(&prepared.digest) {
+            let (inner, prepared) = (Arc::clone(&self.inner), prepared.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(REFILL).await;
+                Inner::fill(&inner, &prepared).await;
+            });
         }
-        let (ended, end) = oneshot::channel::<()>();
-        let (inner, prepared) = (Arc::clone(&self.inner), prepared.clone());
-        tokio::spawn(async move {
-            // Both ways out mean the same: now.
-            drop(tokio::time::timeout(REFILL, end).await);
-            // Its failure shows at the next run, which then makes its own stub and reports.
-            drop(Inner::fill(&inner, &prepared).await);
-        });
-        Ok(Some(ended))
+        Ok(())
     }
 }
 
@@ -251,17 +245,17 @@ async fn blocking<T: Send + 'static>(
 }
 
 impl Inner {
-    /// Makes stubs for `prepared` until there are enough.
-    async fn fill(inner: &Arc<Self>, prepared: &Prepared) -> Result<(), LaunchError> {
-        while lock(&inner.warm)?.lacks(&prepared.digest) {
-            let stub = Self::make(inner, prepared).await?;
+    /// Makes stubs for `prepared` until there are enough. A failure shows at the next run, which then makes
+    /// its own and reports.
+    async fn fill(inner: &Arc<Self>, prepared: &Prepared) {
+        while lock(&inner.warm).is_ok_and(|warm| warm.lacks(&prepared.digest)) {
+            let Ok(stub) = Self::make(inner, prepared).await else { return };
             let made = Waiting { stub, runtime: tokio::runtime::Handle::current().id() };
             // Another task may have been quicker; the stub ends with its socket.
-            if lock(&inner.warm)?.keep(&prepared.digest, made).is_some() {
-                break;
+            if lock(&inner.warm).map_or(true, |mut warm| warm.keep(&prepared.digest, made).is_some()) {
+                return;
             }
         }
-        Ok(())
     }
 
     /// Takes back a stub whose run has ended.
@@ -394,27 +388,32 @@ pub struct Running {
     /// It was told to kill: what it has not read of that would meet the next run.
     killed: bool,
     place: Place,
-    _refill: Option<oneshot::Sender<()>>,
 }
 
 /// One of the runs under way, counted from before it has a stub.
 #[derive(Debug)]
 struct Place {
     inner: Arc<Inner>,
-    digest: String,
+    prepared: Prepared,
 }
 
 impl Place {
-    fn new(inner: &Arc<Inner>, digest: &str) -> Result<Self, LaunchError> {
-        lock(&inner.warm)?.begun(digest);
-        Ok(Self { inner: Arc::clone(inner), digest: digest.to_owned() })
+    fn new(inner: &Arc<Inner>, prepared: &Prepared) -> Result<Self, LaunchError> {
+        lock(&inner.warm)?.begun(&prepared.digest);
+        Ok(Self { inner: Arc::clone(inner), prepared: prepared.clone() })
     }
 }
 
 impl Drop for Place {
+    /// A stub that does not come back is replaced.
     fn drop(&mut self) {
-        if let Ok(mut warm) = self.inner.warm.lock() {
-            warm.ended(&self.digest);
+        let Ok(mut warm) = self.inner.warm.lock() else { return };
+        warm.ended(&self.prepared.digest);
+        if let (true, Ok(runtime)) =
+            (warm.lacks(&self.prepared.digest), tokio::runtime::Handle::try_current())
+        {
+            let (inner, prepared) = (Arc::clone(&self.inner), self.prepared.clone());
+            runtime.spawn(async move { Inner::fill(&inner, &prepared).await });
         }
     }
 }
@@ -468,7 +467,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let again = self.again && !self.killed;
         if let Some(stub) = self.stub.take().filter(|_| again) {
-            Inner::give_back(&self.place.inner, &self.place.digest, stub);
+            Inner::give_back(&self.place.inner, &self.place.prepared.digest, stub);
         }
     }
 }

@@ -28,7 +28,7 @@ struct Kept<T> {
     waiting: Vec<(T, Instant)>,
     /// Runs under way.
     running: usize,
-    /// Most of them since the last [`Pool::trim`].
+    /// Most of them since the last [`Pool::trim`], or that then were at work or waited.
     peak: usize,
 }
 
@@ -92,9 +92,12 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Whether one more is worth making ahead of time: not in a crowd, whose own come back all the time.
+    /// Whether one more is worth making ahead of time: those at work come back, in a crowd all the time.
     pub(super) fn lacks(&self, digest: &str) -> bool {
-        let enough = |kept: &Kept<T>| kept.waiting.len() >= PER_PROFILE || kept.running >= CROWD;
+        let enough = |kept: &Kept<T>| {
+            let waiting = kept.waiting.len();
+            kept.running >= CROWD || (waiting > 0 && waiting + kept.running >= PER_PROFILE)
+        };
         self.profiles.get(digest).is_none_or(|kept| !enough(kept))
     }
 
@@ -128,7 +131,8 @@ impl<T> Pool<T> {
                 kept.waiting.iter().take_while(|(_, since)| now.saturating_duration_since(*since) >= IDLE);
             let surplus = old.count().min(kept.waiting.len().saturating_sub(PER_PROFILE));
             kept.waiting.drain(..surplus);
-            kept.peak = kept.running;
+            // Those that stay may all be wanted again, and then come back one by one.
+            kept.peak = kept.running + kept.waiting.len();
         }
         let surplus = self.count().1.saturating_sub(WARM);
         for _ in 0..surplus {
@@ -160,6 +164,11 @@ mod tests {
         assert!(pool.lacks("a"));
         assert_eq!((pool.keep("a", 1), pool.keep("a", 2), pool.keep("a", 3)), (None, None, Some(3)));
         assert!(!pool.lacks("a"));
+        pool.begun("a");
+        assert_eq!((pool.take("a"), pool.lacks("a")), (Some(1), false), "it comes back");
+        pool.ended("a");
+        assert!(pool.lacks("a"), "it did not");
+        pool.keep("a", 1);
         for profile in ["b", "c", "d"] {
             assert_eq!((pool.keep(profile, 1), pool.keep(profile, 2)), (None, None));
         }
