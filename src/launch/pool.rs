@@ -55,7 +55,7 @@ impl<T> Pool<T> {
     pub(super) fn make_way(&mut self) {
         let (running, waiting) = self.count();
         if running.saturating_add(waiting) >= self.most {
-            self.let_go(|_| true);
+            self.let_go(|_, _| true);
         }
     }
 
@@ -65,10 +65,12 @@ impl<T> Pool<T> {
         all.fold((0, 0), |(running, waiting), kept| (running + kept.running, waiting + kept.waiting.len()))
     }
 
-    /// Lets the one go that has waited longest, of the profiles whose digest is `of`.
-    fn let_go(&mut self, of: impl Fn(&str) -> bool) -> bool {
-        let all = self.profiles.iter_mut().filter(|(digest, kept)| of(digest) && !kept.waiting.is_empty());
-        match all.min_by_key(|(_, kept)| kept.waiting.first().map(|(_, since)| *since)) {
+    /// Lets the one go that has waited longest, of those whose digest and begin of waiting are `of`.
+    fn let_go(&mut self, of: impl Fn(&str, Instant) -> bool) -> bool {
+        let first = |kept: &Kept<T>| kept.waiting.first().map(|(_, since)| *since);
+        let all = self.profiles.iter_mut();
+        let all = all.filter(|(digest, kept)| first(kept).is_some_and(|since| of(digest, since)));
+        match all.min_by_key(|(_, kept)| first(kept)) {
             Some((_, kept)) => drop(kept.waiting.remove(0)),
             None => return false,
         }
@@ -107,12 +109,13 @@ impl<T> Pool<T> {
         let peak: usize = self.profiles.values().map(|kept| kept.peak).sum();
         let (running, waiting) = self.count();
         let own = self.profiles.get(digest);
-        let most = own.map_or(0, |kept| kept.peak).max(PER_PROFILE);
+        // As many as were at work at once, and the one that [`Self::lacks`] asks for beside them.
+        let most = own.map_or(0, |kept| kept.peak + 1).max(PER_PROFILE);
         if own.is_some_and(|kept| kept.waiting.len() >= most) {
             return Some(one);
         }
-        let full = waiting >= peak.max(WARM) || running.saturating_add(waiting) >= self.most;
-        if full && !self.let_go(|other| other != digest) {
+        let full = waiting > peak.max(WARM) || running.saturating_add(waiting) >= self.most;
+        if full && !self.let_go(|other, _| other != digest) {
             return Some(one);
         }
         self.profiles.entry(digest.to_owned()).or_default().waiting.push((one, Instant::now()));
@@ -136,7 +139,7 @@ impl<T> Pool<T> {
         }
         let surplus = self.count().1.saturating_sub(WARM);
         for _ in 0..surplus {
-            self.let_go(|_| true);
+            self.let_go(|_, since| now.saturating_duration_since(since) >= IDLE);
         }
         self.profiles.retain(|_, kept| kept.running > 0 || !kept.waiting.is_empty());
     }
