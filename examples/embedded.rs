@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use cofferdam::{Appliance, PolicyBuilder, Toolbox, Transport};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, JsonObject, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, JsonObject,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ServerHandler, ServiceExt};
@@ -34,7 +34,11 @@ impl ServerHandler for Host {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let mut tools = vec![Tool::new("greet", "Says hello.", JsonObject::from_iter([("type".into(), "object".into())]))];
+        let mut tools = vec![Tool::new(
+            "greet",
+            "Says hello.",
+            JsonObject::from_iter([("type".into(), "object".into())]),
+        )];
         tools.extend(self.shell.list());
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -55,7 +59,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // First: this process may be the launcher, which is the same executable.
     cofferdam::become_launcher_if_asked();
     let mut arguments = std::env::args_os().skip(1);
-    let (workspace, records) = arguments.next().zip(arguments.next()).ok_or("usage: embedded WORKSPACE AUDIT-FILE")?;
+    let (workspace, records) =
+        arguments.next().zip(arguments.next()).ok_or("usage: embedded WORKSPACE AUDIT-FILE")?;
     let policy = PolicyBuilder::new(workspace)
         .allow(["cat", "ls", "sleep"])
         .command("git", [("subcommands", vec!["log", "status"].into())])

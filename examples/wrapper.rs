@@ -30,7 +30,8 @@ impl Wrapper for FromFile {
 fn main() -> Result<(), Box<dyn Error>> {
     cofferdam::become_launcher_if_asked();
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
-    let (policy, file) = arguments.next().zip(arguments.next()).ok_or("usage: wrapper POLICY WRAPPER-FILE")?;
+    let (policy, file) =
+        arguments.next().zip(arguments.next()).ok_or("usage: wrapper POLICY WRAPPER-FILE")?;
     let appliance = Arc::new(Appliance::start(Config::load(&policy)?)?.with_wrapper(FromFile(file)));
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {

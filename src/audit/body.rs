@@ -227,7 +227,8 @@ impl Body {
             Some(program) => self.path("wrapper", program, &mut found),
         }
         if !facts.args.is_empty() {
-            let args: Vec<String> = facts.args.iter().map(|arg| redact::text(&bound(arg), &mut found)).collect();
+            let args: Vec<String> =
+                facts.args.iter().map(|arg| redact::text(&bound(arg), &mut found)).collect();
             self.list_within("wrapper_args", &args, 600, 128);
         }
         self.flag_if("wrapper_sandboxed", facts.sandboxed);

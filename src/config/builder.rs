@@ -61,7 +61,11 @@ impl PolicyBuilder {
 
     /// Allows one name, with the keys of its `[command.NAME]` table.
     #[must_use]
-    pub fn command<K: Into<String>>(mut self, name: &str, rules: impl IntoIterator<Item = (K, Value)>) -> Self {
+    pub fn command<K: Into<String>>(
+        mut self,
+        name: &str,
+        rules: impl IntoIterator<Item = (K, Value)>,
+    ) -> Self {
         let before = self.keys.len();
         for (key, value) in rules {
             self.keys.push((vec!["command".to_owned(), name.to_owned(), key.into()], value));
@@ -77,7 +81,8 @@ impl PolicyBuilder {
     /// (`set("toolkit.PREFIX.commands", …)`).
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
-        self.keys.push((vec!["toolkit".to_owned(), prefix.to_owned()], Value::Object(serde_json::Map::new())));
+        self.keys
+            .push((vec!["toolkit".to_owned(), prefix.to_owned()], Value::Object(serde_json::Map::new())));
         self
     }
 
@@ -122,7 +127,8 @@ impl PolicyBuilder {
         for (key, value) in &self.keys {
             match value {
                 // Of a prefix that has keys of its own as well, the table is there already.
-                Value::Object(fields) if fields.is_empty() && self.keys.iter().any(|(k, _)| below(k, key)) => {}
+                Value::Object(fields)
+                    if fields.is_empty() && self.keys.iter().any(|(k, _)| below(k, key)) => {}
                 _ => line(&mut text, key, value)?,
             }
         }
@@ -191,7 +197,8 @@ mod tests {
     fn place() -> (tempfile::TempDir, PolicyBuilder) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("ws")).unwrap();
-        let builder = PolicyBuilder::new(dir.path().join("ws")).audit_file(dir.path().join("log/audit.jsonl"));
+        let builder =
+            PolicyBuilder::new(dir.path().join("ws")).audit_file(dir.path().join("log/audit.jsonl"));
         (dir, builder)
     }
 
@@ -231,7 +238,10 @@ mod tests {
         let (_keep, builder) = place();
         let fault = |builder: PolicyBuilder| builder.build().unwrap_err().to_string();
         let unknown = fault(builder.clone().allow(["ls"]).set("limits.timeut", "1s"));
-        assert!(unknown.contains("policy of the program:") && unknown.contains("did you mean timeout"), "{unknown}");
+        assert!(
+            unknown.contains("policy of the program:") && unknown.contains("did you mean timeout"),
+            "{unknown}"
+        );
         let null = fault(builder.clone().allow(["ls"]).set("server", json!({"name": null})));
         assert!(null.contains("server is null"), "{null}");
         let twice = fault(builder.clone().allow(["ls"]).set("limits.jobs", 1).set("limits.jobs", 2));

@@ -210,9 +210,13 @@ impl Seam {
         };
         let outer = find(&name, prepared, programs)?;
         // The launcher looks at the file that it executes; this one is executed by the wrapper.
-        let same = std::fs::metadata(&program.path).is_ok_and(|now| (now.dev(), now.ino()) == (program.dev, program.ino));
+        let same = std::fs::metadata(&program.path)
+            .is_ok_and(|now| (now.dev(), now.ino()) == (program.dev, program.ino));
         if !same {
-            let text = format!("{} was replaced after the policy was loaded: reload the policy", program.path.display());
+            let text = format!(
+                "{} was replaced after the policy was loaded: reload the policy",
+                program.path.display()
+            );
             return Err(LaunchError::new("pin", libc::ESTALE, &text));
         }
         let judged = plan.argv().iter().skip(1).map(|argument| Ok(argument.clone()));
@@ -230,7 +234,7 @@ impl Seam {
 fn shown(plan: &Authorized, program: &Program) -> Plan {
     let text = |bytes: &CString| OsString::from_vec(bytes.as_bytes().to_vec());
     Plan {
-        name: plan.argv().first().map(text).unwrap_or_else(OsString::new),
+        name: plan.argv().first().map_or_else(OsString::new, text),
         program: program.path.clone(),
         args: plan.argv().iter().skip(1).map(text).collect(),
         directory: plan.cwd().path().to_owned(),
@@ -261,7 +265,9 @@ fn find(name: &OsString, prepared: &Prepared, programs: &Programs) -> Result<Arc
     if !listed || profile.loaders.contains(&found.real) {
         let file = found.real.display();
         let command = &profile.name;
-        return Err(failed(&format!("the profile of {command} does not execute {file}: list it in command.{command}.execute")));
+        return Err(failed(&format!(
+            "the profile of {command} does not execute {file}: list it in command.{command}.execute"
+        )));
     }
     Ok(found)
 }

@@ -44,7 +44,11 @@ async fn passed(house: &House, wrapper: impl Wrapper) -> Result<Ready<'_>, Launc
 fn refused(outcome: Result<Ready<'_>, LaunchError>, why: &str) {
     let error = outcome.unwrap_err();
     assert_eq!(error.step, "wrapper");
-    assert!(error.message.contains(why) && error.message.ends_with("nothing was started"), "{}", error.message);
+    assert!(
+        error.message.contains(why) && error.message.ends_with("nothing was started"),
+        "{}",
+        error.message
+    );
 }
 
 fn words(ready: &Ready<'_>) -> Vec<String> {
@@ -80,7 +84,8 @@ async fn what_was_judged_stands_whole_at_the_end_of_what_it_is_put_into() {
 #[tokio::test]
 async fn a_wrapper_that_leaves_a_command_alone_has_to_say_so() {
     let house = house(&[]);
-    let ready = passed(&house, |_: &Plan| Ok(Wrapping::unchanged().arg("ignored").sandboxed(true))).await.unwrap();
+    let ready =
+        passed(&house, |_: &Plan| Ok(Wrapping::unchanged().arg("ignored").sandboxed(true))).await.unwrap();
     assert_eq!(words(&ready), ["cat", "a b", "--"]);
     let nothing = Wrapped { program: None, args: Vec::new(), sandboxed: false };
     assert_eq!(ready.wrapped(), Some(&nothing));

@@ -12,8 +12,7 @@ use std::time::Duration;
 use cofferdam::audit::verify::verify;
 use cofferdam::audit::{
     Audit, AuditError, Context, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd,
-    RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason,
-    WrapperFacts,
+    RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 use cofferdam::config::{AuditConfig, OnFailure, Sink};
 use serde_json::Value;

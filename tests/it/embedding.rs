@@ -35,11 +35,18 @@ impl Host {
 fn the_tools_of_the_host_stand_beside_ours_and_both_answer() {
     let mut host = host();
     let instructions = host.served.hello["instructions"].as_str().unwrap();
-    assert!(instructions.starts_with("greet says hello.") && instructions.contains("shell_run"), "{instructions}");
+    assert!(
+        instructions.starts_with("greet says hello.") && instructions.contains("shell_run"),
+        "{instructions}"
+    );
     let id = host.served.send("tools/list", json!({}));
     let listed = host.served.answer(id);
-    let names: Vec<&str> =
-        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
     let ours = ["allowed", "kill", "output", "poll", "run", "start"].map(|verb| format!("shell_{verb}"));
     assert_eq!(names[0], "greet");
     assert_eq!(names[1..], ours);
@@ -69,7 +76,9 @@ fn the_tools_of_the_host_stand_beside_ours_and_both_answer() {
 #[test]
 fn jobs_and_cancelled_runs_of_an_embedded_server_end_and_are_recorded() {
     let mut host = host();
-    let run = host.served.send("tools/call", json!({"name": "shell_run", "arguments": {"command": "sleep", "args": ["600"]}}));
+    let run = host
+        .served
+        .send("tools/call", json!({"name": "shell_run", "arguments": {"command": "sleep", "args": ["600"]}}));
     let begun = |host: &Host| host.events().iter().filter(|(kind, _)| kind == "run.start").count();
     eventually("the run has begun", || begun(&host) == 1);
     host.served.cancel(run);
@@ -91,7 +100,12 @@ fn jobs_and_cancelled_runs_of_an_embedded_server_end_and_are_recorded() {
 fn starts_without_asking() -> std::process::Output {
     // This test program never calls become_launcher_if_asked: the harness has its main.
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "embedding::a_start_in_a_program_that_cannot_be_its_launcher", "--ignored", "--nocapture"]);
+    command.args([
+        "--exact",
+        "embedding::a_start_in_a_program_that_cannot_be_its_launcher",
+        "--ignored",
+        "--nocapture",
+    ]);
     command.stdin(Stdio::null()).output().unwrap()
 }
 
@@ -100,7 +114,8 @@ fn starts_without_asking() -> std::process::Output {
 fn a_start_in_a_program_that_cannot_be_its_launcher() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("ws")).unwrap();
-    let policy = cofferdam::PolicyBuilder::new(dir.path().join("ws")).audit_file(dir.path().join("log/a.jsonl"));
+    let policy =
+        cofferdam::PolicyBuilder::new(dir.path().join("ws")).audit_file(dir.path().join("log/a.jsonl"));
     let error = cofferdam::Appliance::start(policy.allow(["cat"]).build().unwrap()).unwrap_err();
     println!("refused: {error}");
 }

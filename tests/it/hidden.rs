@@ -228,5 +228,8 @@ fn a_landlock_that_is_too_old_for_the_policy_is_refused() {
 fn without_a_session_of_its_own_nothing_is_served() {
     refused(&[(libc::SYS_setsid, None, libc::EPERM)], &["setsid failed", "EPERM"]);
     // Answered as done, and not done: what has become of it is looked at.
-    refused(&[(libc::SYS_setsid, None, 0)], &["kept away from the terminal", "no session of its own", "setsid(2)"]);
+    refused(
+        &[(libc::SYS_setsid, None, 0)],
+        &["kept away from the terminal", "no session of its own", "setsid(2)"],
+    );
 }

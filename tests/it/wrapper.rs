@@ -94,7 +94,11 @@ fn a_wrapper_that_fails_or_is_not_in_the_profile_starts_nothing_and_is_recorded(
     let ends: Vec<Value> = lab.records().into_iter().filter(|r| r["event_type"] == "run.end").collect();
     assert_eq!(ends.len(), 6);
     for end in ends {
-        assert_eq!((&end["outcome"], &end["error_code"]), (&json!("sandbox_error"), &json!("sandbox_wrapper")), "{end}");
+        assert_eq!(
+            (&end["outcome"], &end["error_code"]),
+            (&json!("sandbox_error"), &json!("sandbox_wrapper")),
+            "{end}"
+        );
         assert_eq!((&end["sandbox"], &end["pid"]), (&json!("failed"), &Value::Null));
     }
     assert_eq!(served.stop(), Some(0));
