@@ -25,6 +25,7 @@ use self::places::Places;
 use crate::audit::{Audit, AuditError, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, Limits, RunUser, server_environment};
 use crate::fault;
+use crate::launch::seam::{Ready, Seam, Wrapped, Wrapper};
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Finished, Outputs};
@@ -65,6 +66,7 @@ pub enum StartError {
 pub struct Appliance {
     policy: Policy,
     launcher: Launcher,
+    seam: Seam,
     audit: Audit,
     places: Places,
     /// Profiles by allow-list entry and program file, made at first use.
@@ -118,7 +120,16 @@ impl Appliance {
         let audit = Audit::open(&config.audit, records::origin(&config))?;
         let places = Places::new(&config);
         let (profiles, touched) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
-        Ok(Self { policy, launcher, audit, places, profiles, host: None, recording: None, touched })
+        let seam = Seam::default();
+        Ok(Self { policy, launcher, seam, audit, places, profiles, host: None, recording: None, touched })
+    }
+
+    /// Puts every command, of a run and of a job alike, into what `wrapper` says; see there for what it can do
+    /// inside of the built-in confinement, and what not. In place of an earlier one.
+    #[must_use]
+    pub fn with_wrapper(mut self, wrapper: impl Wrapper) -> Self {
+        self.seam = Seam::new(wrapper);
+        self
     }
 
     /// Records that a server starts to serve `transport`, and the policy it serves.
@@ -206,7 +217,11 @@ impl Appliance {
             }
         };
         let prepared = self.prepare(&plan);
-        let (env_names, ready) = (records::env_names(&plan), prepared.as_ref().ok());
+        let ready = match &prepared {
+            Ok(prepared) => self.seam.pass(&plan, prepared, &self.config().programs).await,
+            Err(e) => Err(e.clone()),
+        };
+        let env_names = records::env_names(&plan);
         let facts = records::run_start(
             self.config(),
             self.sandbox(),
@@ -214,16 +229,16 @@ impl Appliance {
             &plan,
             &env_names,
             stdin.as_ref(),
-            ready,
+            prepared.as_ref().ok().zip(ready.as_ref().ok()),
         );
         let open = match self.audit.run_start(&context, &facts).await {
             Ok(open) => open,
             Err(e) => return Outcome::AuditUnavailable(e),
         };
         let queue = accepted.elapsed();
-        let result = match &prepared {
-            Ok(prepared) => self.execute(&plan, prepared, stdin, (live, tap), &cancel).await,
-            Err(e) => Err(e.clone()),
+        let result = match (&prepared, &ready) {
+            (Ok(prepared), Ok(ready)) => self.execute(ready, prepared, stdin, (live, tap), &cancel).await,
+            (Err(e), _) | (_, Err(e)) => Err(e.clone()),
         };
         match result {
             Ok(finished) => {
@@ -231,7 +246,8 @@ impl Appliance {
                     Ok(prepared) => self.hints(&plan, prepared, &finished),
                     Err(_) => Vec::new(),
                 };
-                self.finish(open, &plan, queue, finished, hints).await
+                let wrapped = ready.ok().and_then(|ready| ready.wrapped().cloned());
+                self.finish(open, &plan, (queue, wrapped), finished, hints).await
             }
             Err(e) => self.not_started(open, &plan, queue, e).await,
         }
@@ -291,7 +307,7 @@ impl Appliance {
 
     async fn execute(
         &self,
-        plan: &Authorized,
+        ready: &Ready<'_>,
         prepared: &Prepared,
         stdin: Option<Vec<u8>>,
         (live, tap): (Option<mpsc::Sender<Chunk>>, Option<Arc<Tap>>),
@@ -304,12 +320,12 @@ impl Appliance {
         };
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
-        let facts = self.launcher.facts();
+        let (plan, facts) = (ready.plan(), self.launcher.facts());
         // The kernel counts the processes of all runs of the user, those of other toolkits included.
         let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
         let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
-        let running = self.launcher.run(plan, prepared, limits, theirs).await?;
-                let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
+        let running = self.launcher.run(ready, prepared, limits, theirs).await?;
+        let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let outputs = Outputs { budget, live, tap: tap.unwrap_or_default() };
         let finished = foreground::foreground(running, ours, stdin, outputs, cancel);
         finished.await.map_err(io_error("capture"))
@@ -336,7 +352,7 @@ impl Appliance {
         &self,
         open: OpenRun,
         plan: &Authorized,
-        queue: Duration,
+        (queue, wrapped): (Duration, Option<Wrapped>),
         finished: Finished,
         hints: Vec<Hint>,
     ) -> Outcome {
@@ -373,6 +389,7 @@ impl Appliance {
             limit: ended.as_ref().and_then(|ended| records::reached(ended, plan.limits())),
             denied: ended.map_or_else(Vec::new, |e| e.denied),
             hints,
+            wrapped,
             fault,
             timeout: plan.timeout(),
             timeout_clamped: plan.timeout_clamped(),

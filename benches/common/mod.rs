@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use cofferdam::appliance::{Appliance, Call, Outcome, Report};
 use cofferdam::config::{Config, LoadOptions, Source};
+use cofferdam::launch::seam::Seam;
 use cofferdam::launch::{Ended, Launcher, Prepared};
 use cofferdam::policy::{Authorized, Policy, Request, Target, Verdict};
 use cofferdam::run::Exit;
@@ -144,7 +145,9 @@ impl Road {
         let plan = judge(&self.policy, request);
         let facts = self.launcher.facts();
         let limits = rlimits::of(plan.limits(), &facts.hard_limits, facts.cgroup.counts_processes());
-        let mut running = self.launcher.run(&plan, prepared, limits, stdio).await.expect("start");
+        let programs = &self.policy.config().programs;
+        let ready = Seam::default().pass(&plan, prepared, programs).await.expect("ready");
+        let mut running = self.launcher.run(&ready, prepared, limits, stdio).await.expect("start");
         let ended = running.ended().await.expect("end");
         (start.elapsed(), ended)
     }

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::Hint;
 use crate::audit::{AuditError, Context};
 use crate::launch::DeniedCall;
+use crate::launch::seam::Wrapped;
 use crate::policy::{Denial, Request};
 use crate::run::{Captured, Chunk, Exit, Tap};
 
@@ -71,6 +72,8 @@ pub struct Report {
     pub denied: Vec<DeniedCall>,
     /// What the profile seems to have refused beside that: a guess, by name.
     pub hints: Vec<Hint>,
+    /// What it was put into, where the appliance has a wrapper.
+    pub wrapped: Option<Wrapped>,
     /// The limit that the run met, where it is known: `memory_limit`, `process_limit`, `cpu_time_limit`,
     /// `file_size_limit` or `scratch_full`.
     pub limit: Option<&'static str>,
@@ -103,6 +106,10 @@ impl Report {
     pub fn sandbox(&self) -> serde_json::Value {
         let mut object = serde_json::Map::new();
         object.insert("active".to_owned(), true.into());
+        if let Some(Wrapped { program: Some(program), sandboxed, .. }) = &self.wrapped {
+            let wrapper = json!({"program": program.display().to_string(), "sandboxed": sandboxed});
+            object.insert("wrapper".to_owned(), wrapper);
+        }
         if !self.denied.is_empty() {
             let denial = |call: &DeniedCall| json!({"syscall": call.name(), "count": call.count, "first_args": call.args});
             object.insert("denials".to_owned(), self.denied.iter().map(denial).collect());

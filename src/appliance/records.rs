@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::audit::{
     Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, SandboxState,
-    ServerStart, Stamps,
+    ServerStart, Stamps, WrapperFacts,
 };
 use crate::config::{Config, Limits, Source};
+use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, Execution, Facts, Fidelity, LaunchError, Prepared};
 use crate::policy::{Authorized, Denial, Request, Target};
 use crate::run::foreground::Finished;
@@ -18,6 +19,7 @@ pub(super) fn origin(config: &Config) -> Origin {
         policy_source: match &config.source {
             Source::Builtin => "builtin".to_owned(),
             Source::File(path) => path.display().to_string(),
+            Source::Program => "program".to_owned(),
         },
         policy_rules: (config.commands.len() + config.allow_patterns.len()) as u64,
         ..Origin::default()
@@ -72,7 +74,7 @@ pub(super) fn run_start<'a>(
     plan: &'a Authorized,
     env_names: &'a [String],
     stdin: Option<&Vec<u8>>,
-    prepared: Option<&Prepared>,
+    ready: Option<(&Prepared, &Ready<'_>)>,
 ) -> RunStart<'a> {
     let limits = plan.limits();
     RunStart {
@@ -92,13 +94,13 @@ pub(super) fn run_start<'a>(
             processes: Some(limits.processes),
         },
         sandbox: SandboxFacts {
-            state: match prepared {
+            state: match ready {
                 None => SandboxState::Failed,
                 Some(_) if launcher.mount_namespace => SandboxState::Enforced,
                 Some(_) => SandboxState::Degraded,
             },
             host_mounts: !launcher.mount_namespace,
-            digest: prepared.map(|p| p.digest.clone()),
+            digest: ready.map(|(prepared, _)| prepared.digest.clone()),
             landlock_abi: Some(launcher.landlock_abi),
             network_denied: config.network(plan.command()).is_empty(),
             switches: plan.command().kernel.iter().map(|switch| switch.as_str()).collect(),
@@ -109,6 +111,7 @@ pub(super) fn run_start<'a>(
             uid: launcher.uid,
             gid: launcher.gid,
             limits_by: Some(launcher.cgroup.as_str()),
+            wrapper: ready.and_then(|(_, ready)| wrapper(ready)),
         },
         rule_id: plan.rule(),
         rule_kind: if plan.rule() == "allow_patterns" { "allow_pattern" } else { "allow" },
@@ -118,6 +121,15 @@ pub(super) fn run_start<'a>(
             ..stamps(config)
         },
     }
+}
+
+fn wrapper(ready: &Ready<'_>) -> Option<WrapperFacts> {
+    let wrapped = ready.wrapped()?;
+    Some(WrapperFacts {
+        program: wrapped.program.clone(),
+        args: wrapped.args.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        sandboxed: wrapped.sandboxed,
+    })
 }
 
 pub(super) fn run_denied<'a>(

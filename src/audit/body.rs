@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::escape::{bound, cap, push_json, text_of};
-use super::facts::{LimitFacts, Origin, SandboxFacts, Stamps};
+use super::facts::{LimitFacts, Origin, SandboxFacts, Stamps, WrapperFacts};
 use super::redact::{self, Found};
 
 /// Integers in records stay exact in JavaScript and in doubles.
@@ -214,5 +214,23 @@ impl Body {
         if let Some(by) = facts.limits_by {
             self.plain("limits_by", by);
         }
+        if let Some(wrapper) = &facts.wrapper {
+            self.wrapper(wrapper);
+        }
+    }
+
+    fn wrapper(&mut self, facts: &WrapperFacts) {
+        // Counted with the others are those of the request alone.
+        let mut found = Found::default();
+        match &facts.program {
+            None => self.plain("wrapper", "unchanged"),
+            Some(program) => self.path("wrapper", program, &mut found),
+        }
+        if !facts.args.is_empty() {
+            let args: Vec<String> =
+                facts.args.iter().map(|arg| redact::text(&bound(arg), &mut found)).collect();
+            self.list_within("wrapper_args", &args, 600, 128);
+        }
+        self.flag_if("wrapper_sandboxed", facts.sandboxed);
     }
 }

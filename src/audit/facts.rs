@@ -3,7 +3,7 @@
 //! Purpose: typed input, so that a record cannot contradict itself (an end of kind `Exited` has an
 //! exit code, nothing else has). No I/O. Filled by `appliance.rs` and `cli/`, read by `record.rs`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What holds for every record of this process.
@@ -77,6 +77,19 @@ pub struct SandboxFacts {
     pub gid: u32,
     /// What holds the limits of the run: `cgroup`, `cgroup_partial` or `rlimits`.
     pub limits_by: Option<&'static str>,
+    /// The answer of the wrapper, where the embedding program has one.
+    pub wrapper: Option<WrapperFacts>,
+}
+
+/// What a command was put into by the embedding program.
+#[derive(Debug, Clone, Default)]
+pub struct WrapperFacts {
+    /// The program file; absent where it left the command as it was.
+    pub program: Option<PathBuf>,
+    /// Arguments before the judged program.
+    pub args: Vec<String>,
+    /// It claims to confine the command further.
+    pub sandboxed: bool,
 }
 
 /// Ceilings in force for a run; `None` where none is set.

@@ -41,7 +41,7 @@ use crate::config::{AuditConfig, Sink};
 
 pub use facts::{
     Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts,
-    SandboxState, ServerStart, Stamps, StopReason,
+    SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 pub use open_run::OpenRun;
 

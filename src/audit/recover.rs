@@ -202,6 +202,9 @@ const REPEATED: &[&str] = &[
     "caps",
     "uid",
     "gid",
+    "wrapper",
+    "wrapper_args",
+    "wrapper_sandboxed",
 ];
 
 /// The `run.end` of a run whose server is gone. What nobody measured is absent.

@@ -81,6 +81,7 @@ fn source(config: &Config) -> String {
     match &config.source {
         Source::Builtin => "built-in policy".into(),
         Source::File(path) => path.display().to_string(),
+        Source::Program => "policy of the program".into(),
     }
 }
 

@@ -100,6 +100,7 @@ impl Config {
         let label = match &source {
             Source::Builtin => builtin::LABEL.to_owned(),
             Source::File(path) => path.display().to_string(),
+            Source::Program => super::builder::LABEL.to_owned(),
         };
         parse(text, source, label, options)
     }

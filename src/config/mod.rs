@@ -9,6 +9,7 @@
 //! `manifest.rs` is the second door: toolkits as JSON, which only narrow a policy.
 
 mod argument_rules;
+mod builder;
 mod builtin;
 mod commands;
 mod digest;
@@ -30,6 +31,7 @@ mod values;
 pub mod workspace;
 
 pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
+pub use builder::PolicyBuilder;
 pub use error::{ConfigError, Place, Problem};
 pub use grammar_files::GrammarFile;
 pub use kernel::Switch;
@@ -89,6 +91,8 @@ pub enum Source {
     Builtin,
     /// A file named by the operator (canonical path).
     File(PathBuf),
+    /// Put together by the program that embeds this library ([`PolicyBuilder`]).
+    Program,
 }
 
 /// The environment a command gets: nothing else is inherited.

@@ -34,6 +34,7 @@ impl Places {
         match source {
             Source::Builtin => Self::parse(builtin::TEXT),
             Source::File(path) => Self::read(path),
+            Source::Program => Self::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The server's side: one launcher, a few warm stubs, one run a stub.
 //!
-//! Called by `appliance.rs` only. Takes nothing but [`Authorized`]; what a request asked for beyond
-//! the judged vector cannot reach the launcher.
+//! Called by `appliance.rs` only. Takes nothing but an [`Authorized`](crate::policy::Authorized) plan that has
+//! passed the seam; what a request asked for beyond the judged vector cannot reach the launcher.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 
 use super::pool::{self, Pool, WARM};
+use super::seam::Ready;
 use super::step::{step, unmet};
 use super::wire::{self, Ended, Facts, Failure, FromLauncher, FromStub, RunRequest, Setup, ToLauncher};
 use super::{ARGV0, LaunchError};
 use crate::fault;
-use crate::policy::{Authorized, Target};
 use crate::sandbox::profile::Profile;
 use crate::sys;
 
@@ -141,20 +141,18 @@ impl Launcher {
         self.inner.facts.cgroup.path.as_deref().and_then(std::path::Path::parent)
     }
 
-    /// Starts `plan` with these descriptors as 0, 1 and 2, in a stub of its own.
+    /// Starts a plan with these descriptors as 0, 1 and 2, in a stub of its own.
     ///
     /// # Errors
     /// The step between the request and exec that failed; nothing is left running then.
     pub async fn run(
         &self,
-        plan: &Authorized,
+        ready: &Ready<'_>,
         prepared: &Prepared,
         limits: Vec<(u32, u64)>,
         stdio: [OwnedFd; 3],
     ) -> Result<Running, LaunchError> {
-        let Target::Found(program) = plan.target() else {
-            return Err(LaunchError::new("resolve", libc::ENOENT, "no such file or directory"));
-        };
+        let (plan, program) = (ready.plan(), ready.program()?);
         let cwd = step!("chdir", nix::sys::stat::fstat(plan.cwd().fd()))?;
         let relative = plan.cwd().path().strip_prefix(&prepared.profile.workspace);
         let outside = |_| unmet(libc::EXDEV, "outside of the workspace");
@@ -164,12 +162,12 @@ impl Launcher {
             pin: (program.dev, program.ino),
             cwd: relative.to_owned(),
             cwd_pin: (cwd.st_dev, cwd.st_ino),
-            argc: plan.argv().len(),
+            argc: ready.argv().len(),
             timeout_ms: u64::try_from(plan.timeout().as_millis()).unwrap_or(u64::MAX),
             limits,
         };
         let place = Place::new(&self.inner, prepared)?;
-        let blob = wire::join(&[plan.argv(), plan.env()]);
+        let blob = wire::join(&[ready.argv(), plan.env()]);
         let fds = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
         let send = |stub: &Stub| step!("stub", wire::send(stub.get_ref().as_fd(), &request, &blob, &fds));
         // A warm one may have died long ago, of what no longer holds: a new one decides.

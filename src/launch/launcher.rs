@@ -19,8 +19,9 @@ use nix::unistd::Pid;
 use super::confine::{confine, slot};
 use super::leaf::Group;
 use super::scratch::{self, Scratch};
-use super::step::{step, unmet};
+use super::step::{step, that, unmet};
 use super::stub::Stub;
+use super::terminal;
 use super::wire::{self, Facts, Failure, FromLauncher, FromStub, Setup, ToLauncher};
 use crate::sandbox::filter::{self, Answer, Insn};
 use crate::sandbox::needs;
@@ -94,6 +95,13 @@ fn refuse(control: BorrowedFd<'_>, failed: Failure) {
 /// Asks the kernel for what is needed, closes all descriptors but the standard ones, and gives the control
 /// socket one of its own.
 fn enter() -> Result<(OwnedFd, u32), Failure> {
+    // A fork copies one thread: locks that another one holds would never be released in a stub.
+    let threads = step!("threads", std::fs::read_dir("/proc/self/task"))?.count();
+    let text = format!(
+        "the launcher has {threads} threads: call cofferdam::become_launcher_if_asked() as the first thing in \
+         main, before a runtime (#[tokio::main] makes one before)"
+    );
+    step!("threads", that(threads == 1, 0, text))?;
     let landlock_abi = step!("kernel", needs::always())?;
     step!("close_range", sys::close_from(3, false))?;
     let stdin = std::io::stdin();
@@ -104,6 +112,7 @@ fn enter() -> Result<(OwnedFd, u32), Failure> {
 fn prepare() -> Result<SignalFd, Failure> {
     step!("signals", sys::reset_signals())?;
     step!("setsid", nix::unistd::setsid())?;
+    terminal::none()?;
     step!("child_subreaper", nix::sys::prctl::set_child_subreaper(true))?;
     step!("chdir", nix::unistd::chdir("/"))?;
     nix::sys::stat::umask(Mode::S_IRWXG | Mode::S_IRWXO);

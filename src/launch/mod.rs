@@ -22,13 +22,17 @@ mod overlay;
 mod pool;
 pub mod requirements;
 mod scratch;
+pub mod seam;
 mod step;
 mod stub;
+mod terminal;
 mod tree;
 mod wire;
 
 pub use client::{Launcher, Prepared, Running};
 pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, GroupFacts, Met, Touch};
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::config::{CgroupUse, Config, Switch};
 use crate::sandbox::identity;
@@ -58,9 +62,19 @@ impl LaunchError {
     }
 }
 
-/// Must be the first call in `main`: when this process was started as the launcher, it serves until
-/// its socket closes and exits; otherwise returns at once.
+/// This program can be its own launcher.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// **Must be the first call in `main`** of every program that starts commands, before any thread, runtime or
+/// argument is looked at: when this process was started as the launcher, it serves until its socket closes and
+/// exits; otherwise this returns at once.
+///
+/// The launcher is this very executable, started again with an empty environment. A `main` that does not call
+/// this would go its usual way in that process, so [`start`] refuses in a process where it was not called. Under
+/// `#[tokio::main]` the threads of the runtime exist before the body of `main`: the launcher refuses that, too;
+/// build the runtime by hand.
 pub fn become_launcher_if_asked() {
+    ASKED.store(true, Ordering::Relaxed);
     if std::env::args_os().next().is_some_and(|name| name == ARGV0) {
         launcher::serve();
         std::process::exit(0);
@@ -93,6 +107,11 @@ pub fn start_throw_away(config: &Config) -> Result<Launcher, LaunchError> {
 }
 
 fn launch(config: &Config, throw_away: bool) -> Result<Launcher, LaunchError> {
+    if !ASKED.load(Ordering::Relaxed) {
+        let text = "this program is to start itself again as its launcher, and would not know it: call \
+                    cofferdam::become_launcher_if_asked() as the first thing in main";
+        return Err(LaunchError::new("become_launcher_if_asked", 0, text));
+    }
     crate::sys::survive_file_size_limit()
         .map_err(|e| LaunchError::new("signals", e.raw_os_error().unwrap_or(0), &e.to_string()))?;
     let workspace = &config.workspace;

@@ -42,6 +42,11 @@ impl SessionLevel {
         self.0.store(severity(asked.level), Ordering::Relaxed);
     }
 
+    /// Nothing is told until a level is set.
+    pub(super) fn silence(&self) {
+        self.0.store(u8::MAX, Ordering::Relaxed);
+    }
+
     pub(super) fn admits(&self, level: Level) -> bool {
         severity(level.of_protocol()) >= self.0.load(Ordering::Relaxed)
     }

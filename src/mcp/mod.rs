@@ -23,6 +23,8 @@ mod runner;
 mod server;
 mod stdio;
 mod stream;
+#[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
+mod toolbox;
 mod tools;
 mod wire;
 pub mod words;
@@ -30,4 +32,5 @@ pub mod words;
 pub use offer::{Ceilings, Kit, Offer};
 pub use runner::Runner;
 pub use stdio::{Ended, ServeError, serve, serve_stdio};
+pub use toolbox::{Toolbox, Transport};
 pub use wire::MAX_LINE_BYTES;

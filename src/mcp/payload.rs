@@ -137,6 +137,7 @@ mod tests {
             left: 0,
             denied: Vec::new(),
             hints: Vec::new(),
+            wrapped: None,
             limit: None,
             fault: None,
             timeout: Duration::from_secs(30),

@@ -31,7 +31,7 @@ use crate::policy::Request;
 use crate::run::Tap;
 use crate::run::jobs::{Bounds, Jobs};
 
-const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The tools do not change while the server runs.
 const TOOLS_TTL_MS: u64 = 300_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
@@ -41,7 +41,7 @@ const TYPED_METHODS: [&str; 4] = ["tools/call", "tools/list", "server/discover",
 pub(super) struct Server<R> {
     pub(super) runner: Arc<R>,
     pub(super) offer: Arc<Offer>,
-    tools: Arc<[Entry]>,
+    pub(super) tools: Arc<[Entry]>,
     info: ServerConfig,
     session: String,
     transport: &'static str,
@@ -49,7 +49,7 @@ pub(super) struct Server<R> {
     /// Its jobs: they end with it.
     pub(super) jobs: Arc<Jobs<End>>,
     pub(super) seal: Seal,
-    level: Arc<SessionLevel>,
+    pub(super) level: Arc<SessionLevel>,
     stop: CancellationToken,
 }
 

@@ -21,7 +21,7 @@ use super::wire::Wire;
 pub(super) const OVER: usize = 64;
 /// Longest wait for runs that were told to end. Their trees are killed at once; this bounds the
 /// collection of statuses and the writing of records.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// Why serving came to an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use cofferdam::audit::verify::verify;
 use cofferdam::audit::{
     Audit, AuditError, Context, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd,
-    RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason,
+    RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 use cofferdam::config::{AuditConfig, OnFailure, Sink};
 use serde_json::Value;
@@ -52,6 +52,11 @@ fn sandbox() -> SandboxFacts {
         uid: 1000,
         gid: 1000,
         limits_by: Some("rlimits"),
+        wrapper: Some(WrapperFacts {
+            program: Some("/usr/bin/prlimit".into()),
+            args: vec!["--nofile=64".into(), "password=hunter2secret".into()],
+            sandboxed: true,
+        }),
     }
 }
 

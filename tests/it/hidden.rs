@@ -223,3 +223,13 @@ fn a_landlock_that_is_too_old_for_the_policy_is_refused() {
     assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
     assert!(ran.stderr.contains("landlock>=99 does not hold here"), "{ran:?}");
 }
+
+#[test]
+fn without_a_session_of_its_own_nothing_is_served() {
+    refused(&[(libc::SYS_setsid, None, libc::EPERM)], &["setsid failed", "EPERM"]);
+    // Answered as done, and not done: what has become of it is looked at.
+    refused(
+        &[(libc::SYS_setsid, None, 0)],
+        &["kept away from the terminal", "no session of its own", "setsid(2)"],
+    );
+}

@@ -123,6 +123,7 @@ fn report(tap: &Tap) -> Report {
         left: 0,
         denied: Vec::new(),
         hints: Vec::new(),
+        wrapped: None,
         limit: None,
         fault: None,
         timeout: Duration::from_secs(30),
