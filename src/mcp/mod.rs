@@ -24,6 +24,8 @@ mod server;
 mod stdio;
 mod stream;
 mod tools;
+mod unread;
+mod unwound;
 mod wire;
 pub mod words;
 

@@ -35,6 +35,7 @@ mod kernel;
 mod learn;
 mod lifetime;
 mod limits;
+mod mcp_faults;
 mod mcp_protocol;
 mod mcp_stand_in;
 mod mcp_stdio;
