@@ -47,6 +47,7 @@ mod profiles;
 mod requirements;
 mod rules;
 mod scan;
+mod scenario;
 mod soak;
 mod start;
 mod support;
