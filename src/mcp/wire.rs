@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientNotification, ClientRequest, ErrorData, GetExtensions, GetMeta, JsonRpcMessage, ProtocolVersion,
-    RequestId,
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, JsonRpcMessage,
+    ProtocolVersion, RequestId,
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -140,9 +140,10 @@ where
         };
         match &mut message {
             JsonRpcMessage::Request(request) => {
-                if !self.opened && is_too_early(&request.request) {
-                    let id = Some(request.id.clone()).filter(is_short);
-                    self.complain(ErrorData::invalid_params(BEGIN, None), id);
+                if !self.opened
+                    && let Some(error) = too_early(&request.request)
+                {
+                    self.complain(error, Some(request.id.clone()).filter(is_short));
                     return None;
                 }
                 let (number, asked) = match self.in_flight.begin(&request.id) {
@@ -362,11 +363,16 @@ fn frame(message: &TxJsonRpcMessage<RoleServer>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a request comes before anything said which protocol is spoken, and cannot be answered so.
-fn is_too_early(request: &ClientRequest) -> bool {
+/// Why a request cannot be answered before anything has said which protocol is spoken. rmcp would name the keys
+/// that are missing and not say what to do, and answer a `ping` of the era that has none.
+fn too_early(request: &ClientRequest) -> Option<ErrorData> {
+    let is_modern = request.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
     match request {
-        ClientRequest::InitializeRequest(_) | ClientRequest::PingRequest(_) => false,
-        other => !other.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty(),
+        ClientRequest::InitializeRequest(_) => None,
+        ClientRequest::PingRequest(_) => {
+            is_modern.then(|| ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "ping", None))
+        }
+        _ => (!is_modern).then(|| ErrorData::invalid_params(BEGIN, None)),
     }
 }
 

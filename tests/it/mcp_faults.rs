@@ -30,10 +30,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::mcp_stdio::{Server, running};
+use crate::mcp_stdio::{Server, running, until};
 use crate::scan::rust;
 
-/// Promised is 0.1 s to the exit of the server; a busy machine takes its time.
+/// Promised are 0.1 s to the exit of the server and 0.25 s to the end of a cancelled run; a busy machine takes its
+/// time. `cargo bench --bench cancel` measures both.
 const SOON: Duration = Duration::from_secs(10);
 
 fn call(server: &mut Server, arguments: Value) -> Value {
@@ -99,6 +100,24 @@ fn fault_03_after_sigterm_the_server_is_gone_soon() {
     gone_after("SIGTERM", |server| {
         kill(Pid::from_raw(i32::try_from(server.child.id()).unwrap()), Signal::SIGTERM).unwrap();
     });
+}
+
+#[test]
+fn a_cancelled_run_is_gone_soon_and_recorded_as_that() {
+    let mut server = Server::opened();
+    let mark = server.follow();
+    let began = Instant::now();
+    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}));
+    until("the command is gone", || running(&mark).is_empty());
+    let took = began.elapsed();
+    println!("cancelled: gone after {:.1} ms (debug build, busy machine)", took.as_secs_f64() * 1e3);
+    assert!(took < SOON, "{took:?}");
+    server.to = None;
+    assert_eq!(server.end().code(), Some(0), "log: {}", server.log());
+    let ends: Vec<Value> =
+        server.records().into_iter().filter(|record| record["event_type"] == "run.end").collect();
+    assert_eq!((ends.len(), &ends[0]["outcome"]), (1, &json!("cancelled")), "not timed out: {ends:?}");
+    assert_eq!(ends[0]["procs_left"], 0, "{ends:?}");
 }
 
 #[test]

@@ -283,6 +283,8 @@ async fn a_request_that_comes_too_early_is_told_what_to_send_first() {
         }
     }
     assert_eq!(client.ask(4, "ping", json!({})).await["result"], json!({}));
+    let gone = client.ask(5, "ping", modern(json!({}))).await;
+    assert_eq!(gone["error"]["code"], -32601, "the modern era has none: {gone}");
     client.legacy().await;
     assert!(client.calls.try_recv().is_err(), "nothing ran");
 }
