@@ -92,7 +92,7 @@ class Judge {
 
 class Session {
   constructor(command, workspace, home, revision, judge) {
-    Object.assign(this, { revision, judge, last: 0, waiting: [], messages: [], faults: new Map() });
+    Object.assign(this, { revision, judge, last: 0, waiting: [], messages: [], heard: [], faults: new Map() });
     this.child = spawn(command, ["serve", "--workspace", workspace], {
       env: { ...process.env, XDG_STATE_HOME: home },
       stdio: ["pipe", "pipe", "ignore"],
@@ -129,6 +129,7 @@ class Session {
       const message = await this.next();
       faults.push(...this.judge.wrong(message, method));
       if (!("method" in message)) return message;
+      this.heard.push(message);
     }
   }
 
@@ -145,6 +146,10 @@ class Session {
   }
 }
 
+function cacheable({ ttlMs, cacheScope }) {
+  assert(Number.isInteger(ttlMs) && ttlMs >= 0 && ["private", "public"].includes(cacheScope), `${ttlMs} ${cacheScope}`);
+}
+
 async function drive(session) {
   const legacy = session.revision === "2025-11-25";
   if (legacy) {
@@ -158,16 +163,37 @@ async function drive(session) {
   } else {
     const found = await session.ask("discover", "server/discover");
     assert(found.result.supportedVersions.includes(session.revision));
-    assert.equal((await session.ask("ping is gone", "ping")).error.code, -32601);
+    cacheable(found.result);
+    for (const [method, params] of [
+      ["ping", {}],
+      ["logging/setLevel", { level: "info" }],
+      ["resources/subscribe", { uri: "x:y" }],
+      ["resources/unsubscribe", { uri: "x:y" }],
+    ]) {
+      assert.equal((await session.ask(`${method} is gone`, method, params)).error.code, -32601, method);
+    }
+    for (const key of ["protocolVersion", "clientCapabilities"]) {
+      const { error } = await session.ask(`no ${key}`, "tools/list", {}, { [META + key]: undefined });
+      assert.equal(error.code, -32602, key);
+    }
     const { error } = await session.ask("an unknown version", "tools/list", {}, { [`${META}protocolVersion`]: "1999-01-01" });
     assert.equal(error.code, -32022);
   }
-  assert.equal((await session.ask("list", "tools/list")).result.tools.length, 6);
+  const list = (await session.ask("list", "tools/list")).result;
+  assert.equal(list.tools.length, 6);
+  if (!legacy) cacheable(list);
+  session.heard.length = 0;
+  await session.call("run without opting in", "sh_run", { command: "cat", args: ["long"] });
+  assert.deepEqual(session.heard, []);
   const opted = { ...(legacy ? {} : { [`${META}logLevel`]: "debug" }), progressToken: "p" };
   const run = await session.call("run", "sh_run", { command: "cat", args: ["long"] }, opted);
   assert.equal(run.structuredContent.exit, 0);
+  const told = session.heard.filter(({ method }) => method === "notifications/message");
+  if (legacy) assert.deepEqual(told, []);
+  else assert.equal(told.map(({ params }) => params.data.text).join(""), run.structuredContent.stdout);
   const slow = await session.call("timeout", "sh_run", { command: "tail", args: ["-f", "long"], timeout: 3 }, opted);
   assert.equal(slow.structuredContent["timed-out"], true);
+  assert(session.heard.some(({ method, params }) => method === "notifications/progress" && params.progressToken === "p"));
   assert.equal((await session.call("refusal", "sh_run", { command: "rm" })).isError, true);
   assert.equal((await session.call("wrong arguments", "sh_run", { command: 5 })).isError, true);
   await session.call("allowed", "sh_allowed", {});
