@@ -26,6 +26,8 @@ mod stream;
 #[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
 mod toolbox;
 mod tools;
+mod unread;
+mod unwound;
 mod wire;
 pub mod words;
 

@@ -23,7 +23,7 @@ use super::offer::{Ceilings, Kit, Offer};
 use super::runner::Runner;
 use super::stdio::OVER;
 use super::tools::{self, Entry, Verb};
-use super::{arguments, level, payload, stream, words};
+use super::{arguments, level, payload, stream, unwound, words};
 use crate::appliance::{Call, Outcome};
 use crate::audit::Context;
 use crate::config::ServerIdentity;
@@ -112,6 +112,16 @@ impl<R: Runner> Server<R> {
             client_version,
             protocol_version: request.protocol_version().map(|version| version.to_string()),
             trace: request.meta.get_traceparent().and_then(trace),
+        }
+    }
+
+    /// Who asks in a message that nobody has read.
+    pub(super) fn context_of_unread(&self) -> Context {
+        Context {
+            transport: Some(self.transport),
+            tool: Some("unknown".to_owned()),
+            session_id: Some(self.session.clone()),
+            ..Context::default()
         }
     }
 
@@ -215,10 +225,7 @@ impl<R: Runner> Server<R> {
             }
             Err(error) => {
                 tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");
-                Err(ErrorData::internal_error(
-                    "the call failed inside of the server; its log says more",
-                    None,
-                ))
+                Err(unwound::failed())
             }
         }
     }
@@ -267,17 +274,22 @@ impl<R: Runner> ServerHandler for Server<R> {
         let Some(entry) = self.tools.iter().find(|entry| entry.tool.name == params.name) else {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {}", params.name), None));
         };
-        let mut result = match entry.verb {
-            Verb::Run => self.run(entry, params, &context).await?,
-            Verb::Start => self.start(entry, params, &context).await?,
-            Verb::Poll => self.poll(entry, params),
-            Verb::Output => self.output(entry, params),
-            Verb::Kill => self.kill(entry, params),
-            Verb::Allowed => match arguments::none(params.arguments) {
-                Ok(()) => CallToolResult::success(vec![ContentBlock::text(self.offer.allowed(&entry.kit))]),
-                Err(message) => payload::error(message),
-            },
+        let work = async {
+            Ok(match entry.verb {
+                Verb::Run => self.run(entry, params, &context).await?,
+                Verb::Start => self.start(entry, params, &context).await?,
+                Verb::Poll => self.poll(entry, params),
+                Verb::Output => self.output(entry, params),
+                Verb::Kill => self.kill(entry, params),
+                Verb::Allowed => match arguments::none(params.arguments) {
+                    Ok(()) => {
+                        CallToolResult::success(vec![ContentBlock::text(self.offer.allowed(&entry.kit))])
+                    }
+                    Err(message) => payload::error(message),
+                },
+            })
         };
+        let mut result = unwound::answered(&entry.tool.name, work).await?;
         result.meta = self.meta(&context);
         Ok(result.into())
     }

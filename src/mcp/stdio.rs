@@ -9,11 +9,12 @@ use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::runner::Runner;
 use super::server::Server;
+use super::unread;
 use super::wire::Wire;
 
 /// Calls beyond the policy's limit that are still handed on, to be refused and recorded by the policy;
@@ -83,8 +84,11 @@ where
     let jobs = Arc::new(Semaphore::new(places));
     let stop = CancellationToken::new();
     let leave = CancellationToken::new();
-    let wire = Wire::new(reader, writer, stop.clone());
-    let server = Server::new(runner, "stdio", Arc::clone(&jobs), stop.clone());
+    let (thrown_away, heard) = mpsc::channel(unread::WAITING);
+    let wire = Wire::new(reader, writer, thrown_away, stop.clone());
+    let server = Server::new(Arc::clone(&runner), "stdio", Arc::clone(&jobs), stop.clone());
+    // Ends with the wire, which holds the other end.
+    let recorder = tokio::spawn(unread::record(runner, server.context_of_unread(), heard));
 
     let mut service = std::pin::pin!(async {
         match serve_server_with_ct(server, wire, leave.clone()).await {
@@ -108,6 +112,13 @@ where
     let all = u32::try_from(places).unwrap_or(u32::MAX);
     if tokio::time::timeout(GRACE, jobs.acquire_many(all)).await.is_err() {
         tracing::error!("runs were still not collected {} s after they were told to end", GRACE.as_secs());
+    }
+    match tokio::time::timeout(GRACE, recorder).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "recording of messages that were thrown away failed"),
+        Err(_) => {
+            tracing::error!("messages that were thrown away were not recorded in {} s", GRACE.as_secs())
+        }
     }
     result.map(|()| ended)
 }

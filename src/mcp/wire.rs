@@ -2,22 +2,23 @@
 //!
 //! Purpose: what rmcp's own line transport leaves to its users. A line that is too long or is not
 //! JSON is answered instead of ignored, a second use of an id in flight is refused, stray
-//! notifications before the first request do not end the server, and the end of the input stops
-//! every run at once. Inputs: any reader and writer. Called by `stdio.rs`.
+//! notifications before the first request do not end the server, a request before it is told how to
+//! begin, and the end of the input stops every run at once. Inputs: any reader and writer, and where
+//! to tell of messages that were thrown away unread. Called by `stdio.rs`.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientNotification, ClientRequest, ErrorData, GetExtensions, GetMeta, JsonRpcMessage, ProtocolVersion,
-    RequestId,
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, JsonRpcMessage,
+    ProtocolVersion, RequestId,
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::bytes::{Buf, BytesMut};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +26,12 @@ use super::in_flight::{InFlight, is_short};
 
 /// Longest message that is read. Parsing can take a hundred times the size in memory.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
+
+/// What a request is answered that comes too early.
+const BEGIN: &str = "the session has not begun: send \"initialize\" and then \"notifications/initialized\" first \
+    (protocol 2025-11-25 and older), or give every request params._meta with \
+    \"io.modelcontextprotocol/protocolVersion\": \"2026-07-28\" and \
+    \"io.modelcontextprotocol/clientCapabilities\": {}";
 
 const READ_BYTES: usize = 16 * 1024;
 
@@ -43,6 +50,9 @@ pub(super) struct Wire<R, W> {
     opened: bool,
     /// Errors of our own, written before anything more is read.
     complaints: Vec<u8>,
+    /// Where a line that was too long is told of, so that it is recorded, and how many are not told yet.
+    unread: mpsc::Sender<()>,
+    untold: usize,
     out: Arc<Mutex<Out<W>>>,
     in_flight: InFlight,
     /// Fired at the end of the input: every run is killed.
@@ -67,7 +77,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    pub(super) fn new(reader: R, writer: W, stop: CancellationToken) -> Self {
+    pub(super) fn new(reader: R, writer: W, unread: mpsc::Sender<()>, stop: CancellationToken) -> Self {
         Self {
             reader,
             input: BytesMut::new(),
@@ -75,6 +85,8 @@ where
             discarding: false,
             opened: false,
             complaints: Vec::new(),
+            unread,
+            untold: 0,
             out: Arc::new(Mutex::new(Out { writer: Some(writer), unwritten: BytesMut::new() })),
             in_flight: InFlight::default(),
             stop,
@@ -128,6 +140,12 @@ where
         };
         match &mut message {
             JsonRpcMessage::Request(request) => {
+                if !self.opened
+                    && let Some(error) = too_early(&request.request)
+                {
+                    self.complain(error, Some(request.id.clone()).filter(is_short));
+                    return None;
+                }
                 let (number, asked) = match self.in_flight.begin(&request.id) {
                     Ok(taken) => taken,
                     Err(message) => {
@@ -187,6 +205,17 @@ where
         match frame(&complaint) {
             Ok(bytes) => self.complaints.extend_from_slice(&bytes),
             Err(error) => tracing::error!(%error, "could not write down an error"),
+        }
+    }
+
+    /// Tells of lines that were too long. May be dropped while it waits: none is forgotten or told twice.
+    async fn tell_unread(&mut self) {
+        while self.untold > 0 {
+            match self.unread.reserve().await {
+                Ok(place) => place.send(()),
+                Err(_) => tracing::error!("nobody records messages that were thrown away"),
+            }
+            self.untold -= 1;
         }
     }
 
@@ -269,6 +298,7 @@ where
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
+            self.tell_unread().await;
             if let Err(error) = self.write_complaints().await {
                 tracing::error!(%error, "write to the client failed");
                 self.stop.cancel();
@@ -281,6 +311,7 @@ where
                     }
                 }
                 Line::TooLong => {
+                    self.untold += 1;
                     let message = format!(
                         "message is longer than {MAX_LINE_BYTES} bytes and was thrown away: send less"
                     );
@@ -318,6 +349,19 @@ fn frame(message: &TxJsonRpcMessage<RoleServer>) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(message)?;
     bytes.push(b'\n');
     Ok(bytes)
+}
+
+/// Why a request cannot be answered before anything has said which protocol is spoken. rmcp would name the keys
+/// that are missing and not say what to do, and answer a `ping` of the era that has none.
+fn too_early(request: &ClientRequest) -> Option<ErrorData> {
+    let is_modern = request.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
+    match request {
+        ClientRequest::InitializeRequest(_) => None,
+        ClientRequest::PingRequest(_) => {
+            is_modern.then(|| ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "ping", None))
+        }
+        _ => (!is_modern).then(|| ErrorData::invalid_params(BEGIN, None)),
+    }
 }
 
 /// Whether rmcp leaves its opening phase with this request: the same test as its own.

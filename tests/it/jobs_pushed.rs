@@ -74,7 +74,7 @@ async fn a_burst_comes_in_batches_of_bounded_size_and_in_order() {
 }
 
 #[tokio::test]
-async fn nothing_is_streamed_to_those_who_did_not_ask() {
+async fn fault_08_nothing_is_streamed_to_those_who_did_not_ask() {
     for params in [modern(run()), asking("warning"), asking("emergency")] {
         let mut client = Client::start();
         let tap = hold(&mut client, params).await;
@@ -93,7 +93,7 @@ async fn nothing_is_streamed_to_those_who_did_not_ask() {
 }
 
 #[tokio::test]
-async fn a_level_that_is_none_is_an_error_of_the_request() {
+async fn fault_08_a_level_that_is_none_is_an_error_of_the_request() {
     for level in [json!("loud"), json!(3), Value::Null] {
         for tool in ["sh_run", "sh_start"] {
             let mut client = Client::start();
@@ -107,7 +107,7 @@ async fn a_level_that_is_none_is_an_error_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_cancelled_request_hears_nothing_more() {
+async fn fault_08_a_cancelled_request_hears_nothing_more() {
     let mut client = Client::start();
     let tap = hold(&mut client, asking("info")).await;
     tap.push(Stream::Stdout, b"first");
@@ -250,7 +250,7 @@ async fn an_unknown_status_is_absent_and_a_kill_is_told_as_one() {
 }
 
 #[tokio::test]
-async fn the_modern_era_is_told_while_the_start_is_in_flight_and_never_after() {
+async fn fault_09_the_modern_era_is_told_while_the_start_is_in_flight_and_never_after() {
     for (level, expected) in [(Some("info"), vec!["job started"]), (Some("error"), vec![]), (None, vec![])] {
         let mut client = Client::start();
         let mut params = modern(json!({"name": "sh_start", "arguments": {"command": "hold"}}));
@@ -278,7 +278,7 @@ async fn the_modern_era_is_told_while_the_start_is_in_flight_and_never_after() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_up_no_job() {
+async fn fault_22_a_client_that_does_not_read_holds_up_no_job() {
     let mut client = Client::start();
     client.legacy().await;
     let (_, tap) = client.start_job(1).await;

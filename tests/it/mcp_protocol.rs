@@ -176,7 +176,7 @@ async fn a_command_that_is_not_there_is_no_error_of_the_tool() {
 }
 
 #[tokio::test]
-async fn protocol_mistakes_get_the_codes_of_json_rpc() {
+async fn fault_11_protocol_mistakes_get_the_codes_of_json_rpc() {
     let mut client = Client::start();
     client.legacy().await;
     let answer = client.call(1, "sh_rm", json!({})).await;
@@ -190,6 +190,12 @@ async fn protocol_mistakes_get_the_codes_of_json_rpc() {
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     let answer = client.ask(4, "no/such/method", json!({})).await;
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
+}
+
+#[tokio::test]
+async fn fault_10_a_panic_is_answered_and_the_server_goes_on() {
+    let mut client = Client::start();
+    client.legacy().await;
     let answer = client.call(5, "sh_run", json!({"command": "panic"})).await;
     assert_eq!(answer["error"]["code"], -32603, "{answer}");
     let answer = client.call(6, "sh_run", json!({"command": "echo"})).await;
@@ -197,7 +203,7 @@ async fn protocol_mistakes_get_the_codes_of_json_rpc() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
+async fn fault_12_lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
     let mut client = Client::start();
     client.legacy().await;
     let deep = "[".repeat(500);
@@ -213,6 +219,7 @@ async fn lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
         (json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}]), None),
         (json!({"jsonrpc": "1.0", "id": 7, "method": "ping"}), Some(json!(7))),
         (json!({"jsonrpc": "2.0", "id": "x", "method": 5}), Some(json!("x"))),
+        (json!({"jsonrpc": "2.0", "id": null, "method": "ping"}), None),
         (json!(5), None),
     ] {
         client.send(bad.clone()).await;
@@ -228,13 +235,16 @@ async fn lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
 }
 
 #[tokio::test]
-async fn a_line_beyond_the_limit_is_thrown_away_and_answered() {
+async fn fault_12_a_line_beyond_the_limit_is_thrown_away_and_answered() {
     let mut client = Client::start();
     client.legacy().await;
     client.write(&vec![b'x'; 3 * MAX_LINE_BYTES]).await;
     let answer = client.next().await;
-    assert_eq!(answer["error"]["code"], -32700);
+    assert_eq!((&answer["error"]["code"], answer.get("id")), (&json!(-32700), None));
     assert!(answer["error"]["message"].as_str().unwrap().contains("longer than"), "{answer}");
+    let recorded = client.calls.recv().await.unwrap();
+    assert_eq!(recorded.refused.unwrap().rule, "message.bytes");
+    assert_eq!(recorded.context.session_id.unwrap().len(), 36);
     let wide = "y".repeat(MAX_LINE_BYTES / 2);
     let answer = client.call(1, "sh_run", json!({"command": "echo", "stdin": wide})).await;
     assert_eq!(answer["result"]["structuredContent"]["exit"], 0);
@@ -242,7 +252,7 @@ async fn a_line_beyond_the_limit_is_thrown_away_and_answered() {
 }
 
 #[tokio::test]
-async fn stray_messages_before_the_first_request_do_not_end_the_server() {
+async fn fault_01_stray_messages_before_the_first_request_do_not_end_the_server() {
     let mut client = Client::start();
     client.ask(1, "server/discover", modern(json!({}))).await;
     client
@@ -250,13 +260,37 @@ async fn stray_messages_before_the_first_request_do_not_end_the_server() {
         .await;
     client.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     client.send(json!({"jsonrpc": "2.0", "id": 5, "result": {}})).await;
-    assert_eq!(client.ask(2, "tools/list", json!({})).await["error"]["code"], -32602);
     client.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     assert_eq!(client.legacy().await["result"]["serverInfo"]["name"], "cofferdam");
 }
 
 #[tokio::test]
-async fn an_id_in_flight_is_refused_and_free_again_once_it_is_cancelled() {
+async fn a_request_that_comes_too_early_is_told_what_to_send_first() {
+    let mut client = Client::start();
+    let half = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
+    for (method, params) in [
+        ("tools/call", json!({"name": "sh_run", "arguments": {"command": "echo"}})),
+        ("tools/list", json!({})),
+        ("tools/list", half),
+        ("server/discover", json!({})),
+        ("no/such/method", json!({})),
+    ] {
+        let answer = client.ask(3, method, params).await;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        for word in ["initialize", "notifications/initialized", "_meta", "2026-07-28", "clientCapabilities"] {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+    }
+    assert_eq!(client.ask(4, "ping", json!({})).await["result"], json!({}));
+    let gone = client.ask(5, "ping", modern(json!({}))).await;
+    assert_eq!(gone["error"]["code"], -32601, "the modern era has none: {gone}");
+    client.legacy().await;
+    assert!(client.calls.try_recv().is_err(), "nothing ran");
+}
+
+#[tokio::test]
+async fn fault_04_an_id_in_flight_is_refused_and_free_again_once_it_is_cancelled() {
     let mut client = Client::start();
     client.legacy().await;
     client.start_sleeper(1).await;
@@ -273,7 +307,7 @@ async fn an_id_in_flight_is_refused_and_free_again_once_it_is_cancelled() {
 }
 
 #[tokio::test]
-async fn more_runs_than_the_policy_allows_are_told_to_wait() {
+async fn fault_16_more_runs_than_the_policy_allows_are_told_to_wait() {
     let mut client = Client::start();
     client.legacy().await;
     // The stand-in offers two places; 64 more are handed on for the policy to refuse and record.
@@ -303,7 +337,7 @@ async fn a_cancelled_request_kills_its_run_and_is_not_answered() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_kills_every_run_and_ends_the_server() {
+async fn fault_02_the_end_of_the_input_kills_every_run_and_ends_the_server() {
     let mut client = Client::start();
     client.legacy().await;
     client.start_sleeper(1).await;
@@ -314,7 +348,7 @@ async fn the_end_of_the_input_kills_every_run_and_ends_the_server() {
 }
 
 #[tokio::test]
-async fn a_signal_kills_every_run_and_ends_the_server() {
+async fn fault_03_a_signal_kills_every_run_and_ends_the_server() {
     let mut client = Client::start();
     client.legacy().await;
     client.start_sleeper(1).await;

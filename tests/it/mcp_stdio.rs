@@ -27,11 +27,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(|home| vec!["--workspace".into(), home.join("workspace")])
     }
 
-    fn start_with(arguments: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
+    pub(crate) fn start_with(arguments: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let workspace = home.path().join("workspace");
         fs::create_dir(&workspace).unwrap();
@@ -43,6 +43,7 @@ impl Server {
             .arg("serve")
             .args(arguments(home.path()))
             .env("XDG_STATE_HOME", home.path().join("state"))
+            .env("RUST_LOG", "trace")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::from(fs::File::create(home.path().join("stderr")).unwrap()))
@@ -74,7 +75,7 @@ impl Server {
         Self::start().open()
     }
 
-    fn open(self) -> Self {
+    pub(crate) fn open(self) -> Self {
         let mut server = self;
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "raw", "version": "1"}});
@@ -241,7 +242,7 @@ fn requests_and_clients_are_named_in_the_records() {
 }
 
 #[test]
-fn a_client_that_closes_its_end_takes_its_commands_with_it() {
+fn fault_02_a_client_that_closes_its_end_takes_its_commands_with_it() {
     let mut server = Server::opened();
     let mark = server.follow();
     server.to = None;
@@ -252,7 +253,7 @@ fn a_client_that_closes_its_end_takes_its_commands_with_it() {
 }
 
 #[test]
-fn signals_end_the_server_cleanly_and_its_commands_too() {
+fn fault_03_signals_end_the_server_cleanly_and_its_commands_too() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let mut server = Server::opened();
         let mark = server.follow();

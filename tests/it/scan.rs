@@ -39,7 +39,7 @@ fn walk(dir: &Path, found: &mut Vec<Text>) {
         let name = path.file_name().unwrap().to_str().unwrap();
         let kind = fs::symlink_metadata(&path).unwrap().file_type();
         if kind.is_dir() {
-            let built = ["target", ".git", ".venv", "__pycache__", "corpus", "artifacts"];
+            let built = ["target", ".git", ".venv", "node_modules", "__pycache__", "corpus", "artifacts"];
             if !built.contains(&name) {
                 walk(&path, found);
             }
