@@ -13,6 +13,7 @@
 
 mod audit;
 mod breakout;
+mod build_profile;
 mod check_lints;
 mod dependencies;
 mod differential;
@@ -29,6 +30,7 @@ mod hidden;
 mod hostile_repository;
 mod house;
 mod jobs;
+mod jobs_load;
 mod jobs_pushed;
 mod jobs_stdio;
 mod kernel;
@@ -40,6 +42,7 @@ mod mcp_stand_in;
 mod mcp_stdio;
 mod operator;
 mod paths;
+mod plain;
 mod policy_file;
 mod probe_gate;
 mod profiles;
