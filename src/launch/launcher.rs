@@ -61,6 +61,10 @@ pub(super) fn serve() {
         let mut mark = [0u8; 4];
         let random = |mut file: File| file.read_exact(&mut mark);
         step!("/dev/urandom", File::open("/dev/urandom").and_then(random))?;
+        if setup.write {
+            // What is built in a workspace is for others, too: its own mode says for whom. Scratch is closed.
+            nix::sys::stat::umask(Mode::S_IWGRP | Mode::S_IWOTH);
+        }
         Ok((facts, group, root, u32::from_le_bytes(mark)))
     });
     match ready {

@@ -7,10 +7,11 @@ use std::time::Duration;
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
+use super::render::{ARGUMENT, Escapes};
 use crate::config::json_kind as kind;
 
 /// Fields of the `run` tool.
-pub(super) const RUN_FIELDS: [&str; 5] = ["args", "command", "cwd", "stdin", "timeout"];
+pub(super) const RUN_FIELDS: [&str; 6] = ["args", "command", "cwd", ARGUMENT, "stdin", "timeout"];
 
 /// Most unknown arguments that a refusal names, and the longest name that it repeats.
 const UNKNOWN_NAMED: usize = 8;
@@ -25,6 +26,7 @@ pub(super) struct RunArguments {
     pub(super) cwd: Option<PathBuf>,
     pub(super) stdin: Option<Vec<u8>>,
     pub(super) timeout: Option<Duration>,
+    pub(super) escapes: Escapes,
 }
 
 /// Reads the arguments of `run`. An optional field that is null counts as absent. Where a key came
@@ -61,6 +63,10 @@ pub(super) fn run(given: Option<JsonObject>, stdin_bytes: usize) -> Result<RunAr
         None | Some(Value::Null) => {}
         Some(Value::String(path)) => out.cwd = Some(PathBuf::from(path)),
         Some(other) => wrong.push(format!("cwd must be a string, not {}", kind(other))),
+    }
+    match Escapes::asked(given.get(ARGUMENT)) {
+        Ok(escapes) => out.escapes = escapes,
+        Err(message) => wrong.push(message),
     }
     match given.get("stdin") {
         None | Some(Value::Null) => {}
@@ -164,8 +170,8 @@ mod tests {
             "timeout": 0, "sandbox": false}))
             .unwrap_err();
         for part in [
-            "unknown argument \"comand\" (valid: args, command, cwd, stdin, timeout; did you mean command?)",
-            "unknown argument \"sandbox\" (valid: args, command, cwd, stdin, timeout)",
+            "unknown argument \"comand\" (valid: args, command, cwd, escapes, stdin, timeout; did you mean command?)",
+            "unknown argument \"sandbox\" (valid: args, command, cwd, escapes, stdin, timeout)",
             "command is required",
             "args must be an array of strings: element 1 is null",
             "cwd must be a string, not a number",

@@ -1,4 +1,6 @@
 //! Cursors: where a reader of a job stands in both streams, as text that only this server can make.
+//! Positions are those of the bytes as they were written; beside them stands what an escape sequence that
+//! was cut in two had begun.
 //!
 //! A cursor is bound to its job and sealed with a key that lives as long as the server, so that one which
 //! was made up, changed or taken from another job is told apart and refused.
@@ -8,7 +10,9 @@ use std::fmt;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
+use super::instalment::Place;
 use crate::run::Position;
+use crate::run::plain::Plain;
 
 /// The beginning of both streams.
 const START: &str = "0";
@@ -33,17 +37,19 @@ impl Seal {
     }
 
     /// The cursor of a job at these positions of stdout and stderr.
-    pub(super) fn cursor(&self, job: &str, at: [Position; 2]) -> Result<String, String> {
+    pub(super) fn cursor(&self, job: &str, at: [Place; 2]) -> Result<String, String> {
         let [out, err] = at;
-        let place = format!("{:x}.{:x}.{:x}.{:x}", out.bytes, out.lines, err.bytes, err.lines);
+        let begun = out.plain.code() << 4 | err.plain.code();
+        let (out, err) = (out.at, err.at);
+        let place = format!("{:x}.{:x}.{:x}.{:x}.{begun:x}", out.bytes, out.lines, err.bytes, err.lines);
         let tag = self.tag(job, &place)?;
         Ok(format!("{place}.{tag}"))
     }
 
     /// The positions of a cursor that this server made for this job.
-    pub(super) fn positions(&self, job: &str, cursor: &str) -> Result<[Position; 2], String> {
+    pub(super) fn positions(&self, job: &str, cursor: &str) -> Result<[Place; 2], String> {
         if cursor == START {
-            return Ok([Position::default(); 2]);
+            return Ok([Place::default(); 2]);
         }
         let refused =
             || "cursor is not one that output returned for this job: pass it back as it was".to_owned();
@@ -55,6 +61,10 @@ impl Seal {
         let mut next = || numbers.next().and_then(Result::ok).ok_or_else(refused);
         let out = Position { bytes: next()?, lines: next()? };
         let err = Position { bytes: next()?, lines: next()? };
+        let begun = u8::try_from(next()?).map_err(|_| refused())?;
+        let plain = |code| Plain::of_code(code).ok_or_else(refused);
+        let (out, err) =
+            (Place { at: out, plain: plain(begun >> 4)? }, Place { at: err, plain: plain(begun & 15)? });
         Ok([out, err])
     }
 
@@ -74,10 +84,12 @@ mod tests {
     #[test]
     fn a_cursor_holds_what_was_put_in_and_nothing_else_is_one() {
         let seal = Seal::new();
-        let at = [Position { bytes: u64::MAX, lines: 7 }, Position { bytes: 0, lines: 0 }];
+        let mut plain = Plain::default();
+        plain.push("\r\u{1b}]", &mut String::new());
+        let at = [Place { at: Position { bytes: u64::MAX, lines: 7 }, plain }, Place::default()];
         let cursor = seal.cursor("j1-a", at).unwrap();
         assert_eq!(seal.positions("j1-a", &cursor), Ok(at));
-        assert_eq!(seal.positions("j1-a", "0"), Ok([Position::default(); 2]));
+        assert_eq!(seal.positions("j1-a", "0"), Ok([Place::default(); 2]));
         assert!(seal.positions("j2-a", &cursor).is_err(), "a cursor of another job");
         assert!(Seal::new().positions("j1-a", &cursor).is_err(), "a cursor of another server");
         let mut changed = vec![String::new(), "00".to_owned(), format!("{cursor}0"), format!(" {cursor}")];

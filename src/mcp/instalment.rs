@@ -3,19 +3,30 @@
 //! Text is sent twice, once as JSON and once as text that holds the JSON, so a newline costs five bytes and
 //! a control character thirteen. What is cut off is not lost: the next answer begins with it.
 
+use super::render::Escapes;
+use crate::run::plain::Plain;
 use crate::run::{Captured, Cut, Dropped, Position, Stream, Tap};
 
 /// Bytes of the wire that the output in one answer may take; the rest of the answer has what is left of
 /// 256 KiB.
 pub(super) const WINDOW: usize = 216 * 1024;
 
+/// Where a reader stands in one stream: after these bytes as they were written, and with what they began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Place {
+    pub(super) at: Position,
+    pub(super) plain: Plain,
+}
+
 /// What is wanted of a job's output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     /// Where to go on; absent for all that is held, shortened.
-    pub(super) from: Option<[Position; 2]>,
+    pub(super) from: Option<[Place; 2]>,
     /// Bytes as base64, or text.
     pub(super) base64: bool,
+    /// What becomes of escape sequences in text.
+    pub(super) escapes: Escapes,
     /// Most bytes of output in the answer.
     pub(super) max_bytes: Option<usize>,
     /// The job has ended.
@@ -28,7 +39,9 @@ pub(super) struct Shown {
     pub(super) text: String,
     pub(super) dropped: Option<Dropped>,
     pub(super) invalid: u64,
-    pub(super) next: Position,
+    /// Bytes of the text as it was written that are not shown as they are.
+    pub(super) stripped: u64,
+    pub(super) next: Place,
     pub(super) end: bool,
 }
 
@@ -45,7 +58,7 @@ pub(super) fn both(tap: &Tap, wanted: Wanted) -> Option<[Shown; 2]> {
     Some([shown, err(left)?])
 }
 
-fn fit(tap: &Tap, stream: Stream, from: Option<Position>, wanted: Wanted, budget: usize) -> Option<Shown> {
+fn fit(tap: &Tap, stream: Stream, from: Option<Place>, wanted: Wanted, budget: usize) -> Option<Shown> {
     let mut most = (budget / 2).max(4);
     for _ in 0..8 {
         let shown = show(tap, stream, from, wanted, most)?;
@@ -59,26 +72,32 @@ fn fit(tap: &Tap, stream: Stream, from: Option<Position>, wanted: Wanted, budget
     show(tap, stream, from, wanted, (budget / 14).max(4))
 }
 
-fn show(tap: &Tap, stream: Stream, from: Option<Position>, wanted: Wanted, most: usize) -> Option<Shown> {
+fn show(tap: &Tap, stream: Stream, from: Option<Place>, wanted: Wanted, most: usize) -> Option<Shown> {
     let cut = match (wanted.base64, wanted.last) {
         (true, _) => Cut::Bytes,
         (false, true) => Cut::Last,
         (false, false) => Cut::Characters,
     };
-    let from = from.or_else(|| wanted.base64.then(Position::default));
+    let from = from.or_else(|| wanted.base64.then(Place::default));
     let Some(from) = from else {
         let (captured, next) = tap.read_within(stream, most, wanted.last);
         let Captured { text, dropped, invalid_bytes, .. } = captured;
-        return Some(Shown { text, dropped, invalid: invalid_bytes, next, end: true });
+        let mut plain = Plain::default();
+        let (text, stripped) = wanted.escapes.piece(&mut plain, text, wanted.last);
+        let next = Place { at: next, plain };
+        return Some(Shown { text, dropped, invalid: invalid_bytes, stripped, next, end: true });
     };
-    let piece = tap.piece(stream, from, most, cut)?;
-    let (dropped, next, end) = (piece.dropped, piece.next, piece.end);
+    let piece = tap.piece(stream, from.at, most, cut)?;
+    let (dropped, end) = (piece.dropped, piece.end);
+    let mut next = Place { at: piece.next, plain: from.plain };
     if wanted.base64 {
+        next.plain = Plain::default();
         let text = base64(&[piece.before, piece.after].concat());
-        return Some(Shown { text, dropped, invalid: 0, next, end });
+        return Some(Shown { text, dropped, invalid: 0, stripped: 0, next, end });
     }
     let (text, invalid) = piece.text();
-    Some(Shown { text, dropped, invalid, next, end })
+    let (text, stripped) = wanted.escapes.piece(&mut next.plain, text, wanted.last && end);
+    Some(Shown { text, dropped, invalid, stripped, next, end })
 }
 
 /// Bytes that a text takes in an answer: as JSON, and as JSON in JSON.
@@ -150,11 +169,13 @@ mod tests {
     fn whatever_the_output_one_answer_stays_in_its_window() {
         for byte in [b"a".as_slice(), b"\n", b"\x01", b"\xff", b"\"", "\u{1f600}".as_bytes()] {
             let tap = tap(&byte.repeat((3 << 20) / byte.len()), &byte.repeat(300_000));
-            for from in [None, Some([Position::default(); 2])] {
+            for from in [None, Some([Place::default(); 2])] {
                 for (base64, max_bytes) in
                     [(false, None), (true, None), (false, Some(64)), (false, Some(usize::MAX))]
                 {
-                    let [out, err] = both(&tap, Wanted { from, base64, max_bytes, last: true }).unwrap();
+                    let [out, err] =
+                        both(&tap, Wanted { from, base64, escapes: Escapes::Raw, max_bytes, last: true })
+                            .unwrap();
                     let (most, slack) =
                         (max_bytes.map_or(WINDOW, |most| most.saturating_mul(2).min(WINDOW)), 300);
                     assert!(
@@ -171,9 +192,13 @@ mod tests {
     fn a_stream_that_says_little_leaves_its_room_to_the_other() {
         let big = vec![b'x'; 1 << 20];
         for (stdout, stderr) in [(big.as_slice(), b"y".as_slice()), (b"y", &big)] {
-            let from = Some([Position::default(); 2]);
+            let from = Some([Place::default(); 2]);
             let tap = tap(stdout, stderr);
-            let [out, err] = both(&tap, Wanted { from, base64: false, max_bytes: None, last: true }).unwrap();
+            let [out, err] = both(
+                &tap,
+                Wanted { from, base64: false, escapes: Escapes::Strip, max_bytes: None, last: true },
+            )
+            .unwrap();
             assert_eq!(out.text.len() + err.text.len(), WINDOW / 2);
         }
     }

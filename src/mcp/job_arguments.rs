@@ -4,10 +4,11 @@ use rmcp::model::JsonObject;
 use serde_json::Value;
 
 use super::arguments::{refusal, unknown};
+use super::render::{ARGUMENT, Escapes};
 use crate::config::json_kind as kind;
 
 /// Fields of the `output` tool.
-const OUTPUT_FIELDS: [&str; 4] = ["cursor", "encoding", "job", "max_bytes"];
+const OUTPUT_FIELDS: [&str; 5] = ["cursor", "encoding", ARGUMENT, "job", "max_bytes"];
 /// Fewest bytes of output that an answer may be held to: every answer gets further.
 const LEAST_BYTES: u64 = 64;
 
@@ -18,6 +19,7 @@ pub(super) struct OutputArguments {
     pub(super) cursor: Option<String>,
     pub(super) base64: bool,
     pub(super) max_bytes: Option<usize>,
+    pub(super) escapes: Escapes,
 }
 
 /// Reads the arguments of `poll` and `kill`.
@@ -43,6 +45,10 @@ pub(super) fn output(given: Option<JsonObject>) -> Result<OutputArguments, Strin
         Some(Value::String(word)) if word == "text" => {}
         Some(Value::String(word)) if word == "base64" => out.base64 = true,
         Some(_) => wrong.push("encoding must be \"text\" or \"base64\"".to_owned()),
+    }
+    match Escapes::asked(given.get(ARGUMENT)) {
+        Ok(escapes) => out.escapes = escapes,
+        Err(message) => wrong.push(message),
     }
     match given.get("max_bytes") {
         None | Some(Value::Null) => {}
@@ -91,12 +97,14 @@ mod tests {
             cursor: Some("c".to_owned()),
             base64: true,
             max_bytes: Some(64),
+            escapes: Escapes::Strip,
         };
         assert_eq!(read(full), Ok(expected));
         assert_eq!(read(json!({"job": "j", "encoding": "text"})).unwrap().max_bytes, None);
         for bad in [
             json!({"job": "j", "cursor": 0}),
             json!({"job": "j", "encoding": "hex"}),
+            json!({"job": "j", "escapes": "keep"}),
             json!({"job": "j", "max_bytes": 63}),
             json!({"job": "j", "max_bytes": 100.5}),
             json!({"job": "j", "max_bytes": "100"}),

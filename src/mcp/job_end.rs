@@ -6,7 +6,7 @@ use rmcp::model::CallToolResult;
 use serde_json::{Map, Value, json};
 
 use super::instalment::{Shown, cost};
-use super::payload;
+use super::{payload, render};
 use crate::appliance::Outcome;
 use crate::run::jobs::{Became, Job};
 use crate::run::{Stream, Tap};
@@ -162,6 +162,7 @@ pub(super) fn shown(
         object.insert("invalid-bytes".to_owned(), invalid);
     }
     object.insert("job".to_owned(), Value::String(job.id.clone()));
+    object.insert(render::MARK.to_owned(), render::mark(&out.text, &err.text));
     if let Some(End::Ran { sandbox, .. }) = end {
         let small = cost(&sandbox.to_string()) <= SANDBOX;
         object.insert("sandbox".to_owned(), if small { sandbox.clone() } else { json!({"active": true}) });
@@ -169,6 +170,9 @@ pub(super) fn shown(
     object.insert("state".to_owned(), state(end).into());
     object.insert("stderr".to_owned(), Value::String(err.text));
     object.insert("stdout".to_owned(), Value::String(out.text));
+    if let Some(stripped) = render::stripped(out.stripped, err.stripped) {
+        object.insert("stripped-bytes".to_owned(), stripped);
+    }
     if let Some(truncated) = truncated {
         object.insert("truncated".to_owned(), truncated);
     }

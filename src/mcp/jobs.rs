@@ -34,6 +34,7 @@ impl<R: Runner> Server<R> {
             Err(message) => return Ok(payload::error(message)),
         };
         let tap = Arc::new(Tap::default());
+        let escapes = asked.escapes;
         let (program, mut call) = self.call(entry, asked, context, Arc::clone(&tap));
         call.request.background = true;
         let owner = entry.kit.prefix.clone();
@@ -57,7 +58,7 @@ impl<R: Runner> Server<R> {
         };
         self.jobs.start(&job, run, End::lost);
         if channel.lasts() {
-            tokio::spawn(push::follow(Arc::clone(&job), channel.clone()));
+            tokio::spawn(push::follow(Arc::clone(&job), channel.clone(), escapes));
         }
         tokio::select! {
             biased;
@@ -103,8 +104,9 @@ impl<R: Runner> Server<R> {
         if let Some(End::Withheld(why)) = end {
             return Ok(why.clone());
         }
-        let (base64, max_bytes, last) = (asked.base64, asked.max_bytes, end.is_some());
-        let shown = both(&job.handle.tap, Wanted { from, base64, max_bytes, last })
+        let (base64, escapes, max_bytes, last) =
+            (asked.base64, asked.escapes, asked.max_bytes, end.is_some());
+        let shown = both(&job.handle.tap, Wanted { from, base64, escapes, max_bytes, last })
             .ok_or("cursor lies beyond what the job has written")?;
         let [out, err] = &shown;
         let cursor = self.seal.cursor(&job.id, [out.next, err.next])?;

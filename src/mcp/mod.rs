@@ -19,6 +19,7 @@ mod level;
 mod offer;
 mod payload;
 mod push;
+mod render;
 mod runner;
 mod server;
 mod stdio;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{Config, Limits, ServerIdentity, Toolkit};
+use crate::policy::knowledge::never_runs;
 
 /// One tool prefix with the names its tools may run.
 #[derive(Debug, Clone, Default)]
@@ -162,6 +163,8 @@ impl Offer {
 fn kit(config: &Config, toolkit: &Toolkit) -> Kit {
     let all = || config.commands.keys().cloned().collect();
     let mut names: Vec<String> = toolkit.commands.clone().unwrap_or_else(all);
+    // A name that is always refused is not offered, on the list or not.
+    names.retain(|name| config.commands.get(name).is_none_or(|one| matches!(never_runs(one), Ok(false))));
     names.sort();
     Kit {
         prefix: toolkit.prefix.clone(),

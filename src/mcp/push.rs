@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::channel::{Channel, Closed};
 use super::job_end::{self, End};
 use super::level::Level;
+use super::render::Escapes;
 use super::stream::{FLUSH, Reader};
 use crate::run::jobs::Job;
 
@@ -18,26 +19,26 @@ use crate::run::jobs::Job;
 const BATCHES: usize = 1;
 
 /// Follows a job to its end.
-pub(super) async fn follow(job: Arc<Job<End>>, channel: Channel) {
+pub(super) async fn follow(job: Arc<Job<End>>, channel: Channel, escapes: Escapes) {
     tokio::select! {
         biased;
         () = job.handle.tap.begun() => {}
         () = job.over() => {}
         () = channel.closed.cancelled() => return,
     }
-    if told(&job, &channel).await.is_err() {
+    if told(&job, &channel, escapes).await.is_err() {
         tracing::debug!(job = %job.id, "the channel closed before the end of the job");
     }
 }
 
-async fn told(job: &Job<End>, channel: &Channel) -> Result<(), Closed> {
+async fn told(job: &Job<End>, channel: &Channel, escapes: Escapes) -> Result<(), Closed> {
     if let Some(End::Refused(_)) = job.ended() {
         return Ok(());
     }
     if job.handle.tap.has_begun() {
         started(job, channel).await?;
     }
-    let mut reader = Reader::new(Arc::clone(&job.handle.tap));
+    let mut reader = Reader::new(Arc::clone(&job.handle.tap), escapes);
     loop {
         let over = tokio::select! {
             biased;

@@ -186,10 +186,11 @@ impl<R: Runner> Server<R> {
             Err(message) => return Ok(payload::error(message)),
         };
         let tap = Arc::new(Tap::default());
+        let escapes = asked.escapes;
         let (program, call) = self.call(entry, asked, context, Arc::clone(&tap));
         let (channel, over) = (self.own_channel(entry, context)?, CancellationToken::new());
         let token = context.meta.get_progress_token();
-        let teller = tokio::spawn(stream::tell(tap, channel, token, over.clone()));
+        let teller = tokio::spawn(stream::tell(tap, channel, escapes, token, over.clone()));
         let runner = Arc::clone(&self.runner);
         let cancel = self.stop.child_token();
         let caller = context.ct.clone();
@@ -221,7 +222,7 @@ impl<R: Runner> Server<R> {
                 if let Some(asked) = context.extensions.get::<Asked>() {
                     asked.hold(permit);
                 }
-                Ok(payload::result(&program, outcome))
+                Ok(payload::result_as(&program, outcome, escapes))
             }
             Err(error) => {
                 tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");

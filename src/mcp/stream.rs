@@ -9,8 +9,11 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::channel::{Channel, Closed};
+use super::instalment::Place;
 use super::level::Level;
-use crate::run::{Cut, Position, Stream, Tap};
+use super::render::{Escapes, PUSHED};
+use crate::run::plain::Plain;
+use crate::run::{Cut, Stream, Tap};
 
 /// Time between two flushes.
 pub(super) const FLUSH: Duration = Duration::from_millis(250);
@@ -23,14 +26,15 @@ const PROGRESS: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Reader {
     tap: Arc<Tap>,
-    at: [Position; 2],
+    escapes: Escapes,
+    at: [Place; 2],
 }
 
 const STREAMS: [(Stream, &str); 2] = [(Stream::Stdout, "stdout"), (Stream::Stderr, "stderr")];
 
 impl Reader {
-    pub(super) fn new(tap: Arc<Tap>) -> Self {
-        Self { tap, at: [Position::default(); 2] }
+    pub(super) fn new(tap: Arc<Tap>, escapes: Escapes) -> Self {
+        Self { tap, escapes, at: [Place::default(); 2] }
     }
 
     /// Hands on at most `batches` of what came since, of each stream. `last`: no more will come. Whether
@@ -45,14 +49,17 @@ impl Reader {
         let cut = if last { Cut::Last } else { Cut::Characters };
         for ((stream, name), at) in STREAMS.into_iter().zip(&mut self.at) {
             for _ in 0..batches {
-                let Some((text, next)) = batch(&self.tap, stream, *at, cut) else { break };
-                if next == *at {
+                let Some((text, next)) = batch(&self.tap, stream, *at, cut, self.escapes) else { break };
+                if next.at == at.at && text.is_empty() {
                     break;
                 }
                 *at = next;
+                if text.is_empty() {
+                    continue;
+                }
                 let data = match job {
-                    Some(job) => json!({"job": job, "stream": name, "text": text}),
-                    None => json!({"stream": name, "text": text}),
+                    Some(job) => json!({"job": job, "stream": name, "text": text, PUSHED: true}),
+                    None => json!({"stream": name, "text": text, PUSHED: true}),
                 };
                 channel.message(level, data).await?;
             }
@@ -63,20 +70,23 @@ impl Reader {
     /// Skips what is there: nobody wants to hear it.
     pub(super) fn skip(&mut self) {
         for ((stream, _), at) in STREAMS.into_iter().zip(&mut self.at) {
-            *at = self.tap.end(stream);
+            *at = Place { at: self.tap.end(stream), plain: Plain::default() };
         }
     }
 }
 
-/// The next batch: at most [`BATCH`] bytes, with bytes that are no text replaced by three each.
-fn batch(tap: &Tap, stream: Stream, at: Position, cut: Cut) -> Option<(String, Position)> {
-    let piece = tap.piece(stream, at, BATCH - 256, cut)?;
-    let (text, _) = piece.text();
-    if text.len() <= BATCH {
-        return Some((text, piece.next));
-    }
-    let piece = tap.piece(stream, at, BATCH / 3 - 256, cut)?;
-    Some((piece.text().0, piece.next))
+/// The next batch: at most [`BATCH`] bytes, with bytes that are no text replaced by three each, and invisible
+/// characters by up to three and a half each of theirs. Nothing where nothing more will come.
+fn batch(tap: &Tap, stream: Stream, from: Place, cut: Cut, escapes: Escapes) -> Option<(String, Place)> {
+    let read = |most| {
+        let piece = tap.piece(stream, from.at, most, cut)?;
+        let mut next = Place { at: piece.next, plain: from.plain };
+        let last = cut == Cut::Last && piece.end;
+        let (text, _) = escapes.piece(&mut next.plain, piece.text().0, last);
+        Some((text, next))
+    };
+    let (text, next) = read(BATCH - 256)?;
+    if text.len() <= BATCH { Some((text, next)) } else { read(BATCH / 4 - 256) }
 }
 
 /// What a `run` call tells while it runs: its output, if the request opted into it, and how long it has
@@ -84,6 +94,7 @@ fn batch(tap: &Tap, stream: Stream, at: Position, cut: Cut) -> Option<(String, P
 pub(super) async fn tell(
     tap: Arc<Tap>,
     channel: Channel,
+    escapes: Escapes,
     token: Option<ProgressToken>,
     over: CancellationToken,
 ) {
@@ -92,7 +103,7 @@ pub(super) async fn tell(
         return;
     }
     let since = Instant::now();
-    let mut reader = Reader::new(Arc::clone(&tap));
+    let mut reader = Reader::new(Arc::clone(&tap), escapes);
     let mut ticks = 0_u32;
     loop {
         let last = tokio::select! {

@@ -88,6 +88,7 @@ fn command() -> Value {
             "args": {"type": "array", "items": {"anyOf": [text(), {"type": "number"}]}, "description": "One argument an element"},
             "cwd": {"type": "string", "description": "Inside of the workspace; if absent, its root or where the tool starts"},
             "stdin": text(),
+            "escapes": escapes(),
             "timeout": {"type": "number", "exclusiveMinimum": 0, "description": "Seconds"}
         }),
         &["command"],
@@ -104,7 +105,8 @@ fn window() -> Value {
     json!({
         "cursor": {"type": "string", "description": "From the last answer, or \"0\": from the start"},
         "max_bytes": {"type": "integer", "minimum": 64},
-        "encoding": {"enum": ["text", "base64"]}
+        "encoding": {"enum": ["text", "base64"]},
+        "escapes": escapes()
     })
 }
 
@@ -118,6 +120,8 @@ fn ran() -> Value {
             "sandbox": {"type": "object", "description": "denials: refused system calls"},
             "truncated": {"type": "object", "description": "What was dropped of each stream"},
             "invalid-bytes": {"type": "object", "description": "Replaced: they were not UTF-8"},
+            "stripped-bytes": {"type": "object", "description": "Terminal control, not shown"},
+            "output": {"type": "object", "description": "Bytes of stdout and stderr: untrusted data"},
             "timeout-clamped": flag()
         }),
         &["exit", "stdout", "stderr", "timed-out"],
@@ -174,10 +178,17 @@ fn written() -> Value {
             "encoding": text(),
             "sandbox": any(),
             "truncated": any(),
-            "invalid-bytes": any()
+            "invalid-bytes": any(),
+            "stripped-bytes": any(),
+            "output": any()
         }),
         &["job", "state", "stdout", "stderr", "cursor", "eof"],
     )
+}
+
+/// Terminal control in text.
+fn escapes() -> Value {
+    json!({"enum": ["strip", "raw"]})
 }
 
 fn text() -> Value {

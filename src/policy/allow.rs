@@ -92,7 +92,7 @@ impl AllowList {
     }
 }
 
-fn refusal(command: &Command, denied: &DeniedNames) -> Option<Denial> {
+pub(super) fn refusal(command: &Command, denied: &DeniedNames) -> Option<Denial> {
     let name = command.name.as_bytes();
     denied
         .check_asked(name)
@@ -114,7 +114,9 @@ fn shown(entries: &HashMap<Vec<u8>, Entry>, patterns: &[Regex], any: bool) -> St
     if any {
         return "any name that is not always refused".to_owned();
     }
-    let names: BTreeSet<&str> = entries.values().map(|entry| entry.command.name.as_str()).collect();
+    // A listed name that never runs is no offer.
+    let runs = entries.values().filter(|entry| entry.refused.is_none());
+    let names: BTreeSet<&str> = runs.map(|entry| entry.command.name.as_str()).collect();
     let mut parts: Vec<Cow<'_, str>> = names.iter().take(LISTED).map(|name| Cow::Borrowed(*name)).collect();
     if let Some(more) = names.len().checked_sub(LISTED).filter(|more| *more > 0) {
         parts.push(Cow::Owned(format!("… and {more} more")));

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::allow;
 use super::grammar::{self, Found};
 use super::grammars::Grammars;
 use super::names::{DeniedNames, base_name};
@@ -59,6 +60,14 @@ pub fn open_runners() -> Result<Vec<&'static str>, PolicyError> {
 /// When the shipped table is broken.
 pub fn always_denied(name: &str) -> Result<Option<(&'static str, &'static str)>, PolicyError> {
     Ok(DeniedNames::shipped()?.known(base_name(name.as_bytes())))
+}
+
+/// Whether a listed command is refused all the same, because its name or its file is always denied.
+///
+/// # Errors
+/// When the shipped table is broken.
+pub fn never_runs(command: &Command) -> Result<bool, PolicyError> {
+    Ok(!command.interpreter && allow::refusal(command, DeniedNames::shipped()?).is_some())
 }
 
 /// Every always-denied name, and every pattern of such names.

@@ -33,8 +33,11 @@ impl Narrowed {
             return Err(PolicyError::Toolkit { prefix: toolkit.prefix.clone(), name: name.clone() });
         }
         let sorted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let mut shown: Vec<String> = sorted.iter().take(LISTED).map(|name| (*name).to_owned()).collect();
-        if let Some(more) = sorted.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        // A listed name that never runs is no offer.
+        let runs = |name: &&&str| policy.entry(name.as_bytes()).is_none_or(|entry| entry.refused.is_none());
+        let offered: Vec<&str> = sorted.iter().filter(runs).copied().collect();
+        let mut shown: Vec<String> = offered.iter().take(LISTED).map(|name| (*name).to_owned()).collect();
+        if let Some(more) = offered.len().checked_sub(LISTED).filter(|more| *more > 0) {
             shown.push(format!("… and {more} more"));
         }
         let shown = if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") };

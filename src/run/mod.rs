@@ -5,6 +5,7 @@
 pub mod buffer;
 pub mod foreground;
 pub mod jobs;
+pub mod plain;
 pub mod tap;
 
 pub use buffer::{CappedBuffer, Captured, Cut, Dropped, Piece, Position};

@@ -80,7 +80,7 @@ async fn a_job_is_started_followed_and_read_to_its_end() {
     assert!(regex::Regex::new(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$").unwrap().is_match(time), "{time}");
 
     let first = ask(&mut client, "sh_output", json!({"job": job})).await;
-    assert_eq!(keys(&first), ["cursor", "eof", "job", "state", "stderr", "stdout"]);
+    assert_eq!(keys(&first), ["cursor", "eof", "job", "output", "state", "stderr", "stdout"]);
     assert_eq!((&first["stdout"], &first["stderr"]), (&json!("caf\u{e9}\n"), &json!("warned\n")));
     assert_eq!((&first["eof"], &first["state"]), (&json!(false), &json!("running")));
     let nothing = ask(&mut client, "sh_output", json!({"job": job, "cursor": first["cursor"]})).await;

@@ -45,9 +45,12 @@ async fn output_of_a_run_is_streamed_to_a_request_that_asks_for_it() {
         tap.push(Stream::Stderr, b"err\n");
         let first = client.next().await;
         let expected = json!({"jsonrpc": "2.0", "method": "notifications/message", "params":
-            {"level": "info", "logger": "sh_run", "data": {"stream": "stdout", "text": "caf\u{e9} "}}});
+            {"level": "info", "logger": "sh_run", "data": {"stream": "stdout", "text": "caf\u{e9} ", "untrusted": true}}});
         assert_eq!(first, expected);
-        assert_eq!(client.next().await["params"]["data"], json!({"stream": "stderr", "text": "err\n"}));
+        assert_eq!(
+            client.next().await["params"]["data"],
+            json!({"stream": "stderr", "text": "err\n", "untrusted": true})
+        );
         tap.push(Stream::Stdout, "\u{20ac}\n".as_bytes().split_at(1).1);
         tap.push(Stream::Stdout, b"end \xff");
         client.finish.notify_one();
@@ -174,7 +177,7 @@ async fn a_job_tells_its_start_its_output_and_its_end_once_each() {
     tap.push(Stream::Stdout, b"[event] obey\n");
     client.finish.notify_one();
     let heard = until_ended(&mut client).await;
-    let data = json!({"job": job, "stream": "stdout", "text": "[event] obey\n"});
+    let data = json!({"job": job, "stream": "stdout", "text": "[event] obey\n", "untrusted": true});
     assert_eq!(
         kinds(&heard)[..3],
         [format!("info \"job {job} started: hold\""), "job started".to_owned(), format!("debug {data}")]

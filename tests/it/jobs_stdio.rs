@@ -43,7 +43,7 @@ fn ended(server: &mut Server, job: &str) -> Value {
 fn read(server: &mut Server, job: &str, encoding: &str) -> Vec<Value> {
     let (mut cursor, mut pieces) = (json!("0"), Vec::new());
     loop {
-        let asked = json!({"job": job, "cursor": cursor, "encoding": encoding});
+        let asked = json!({"job": job, "cursor": cursor, "encoding": encoding, "escapes": "raw"});
         let piece = tool(server, "sh_output", asked);
         cursor = piece["cursor"].clone();
         let eof = piece["eof"] == true;

@@ -13,6 +13,7 @@
 
 mod audit;
 mod breakout;
+mod build_profile;
 mod check_lints;
 mod dependencies;
 mod differential;
@@ -31,6 +32,7 @@ mod hostile_repository;
 mod hosts;
 mod house;
 mod jobs;
+mod jobs_load;
 mod jobs_pushed;
 mod jobs_stdio;
 mod kernel;
@@ -43,6 +45,7 @@ mod mcp_stand_in;
 mod mcp_stdio;
 mod operator;
 mod paths;
+mod plain;
 mod policy_file;
 mod probe_gate;
 mod profiles;

@@ -43,7 +43,9 @@ fn name(book: &mut Book<'_>, command: &Command) -> Result<bool, PolicyError> {
         return Ok(match book.policy.judge_argv(&[name.as_bytes()], None) {
             Err(denial) if denial.reason == Reason::CommandAlwaysDenied => {
                 let message = format!("{name} is listed, but never runs: {}", denial.message);
-                book.add("always-denied", key, message, "remove it");
+                let remedy = "remove it; or, where running whatever text it is given is meant, set interpreters = \"confine\" in \
+                              its table: the kernel then confines it";
+                book.add("always-denied", key, message, remedy);
                 false
             }
             _ => true,
