@@ -22,5 +22,6 @@ pub mod mcp;
 pub mod policy;
 pub mod run;
 pub mod sandbox;
+mod seal;
 pub mod syntax;
 mod sys;

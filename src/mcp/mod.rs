@@ -8,6 +8,7 @@
 mod arguments;
 #[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
 mod channel;
+mod consent;
 mod cursor;
 mod in_flight;
 mod instalment;

@@ -152,7 +152,8 @@ where
                     return None;
                 }
             }
-            // This server asks its clients nothing.
+            JsonRpcMessage::Response(response) if self.in_flight.settled(Some(&response.id)) => {}
+            JsonRpcMessage::Error(error) if self.in_flight.settled(error.id.as_ref()) => {}
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
                 tracing::debug!("dropped an answer to a request that was never made");
                 return None;
@@ -235,7 +236,11 @@ where
         let id = match &mut item {
             JsonRpcMessage::Response(response) => Some(&mut response.id),
             JsonRpcMessage::Error(error) => error.id.as_mut(),
-            _ => None,
+            JsonRpcMessage::Request(request) => {
+                self.in_flight.asked(&request.id);
+                None
+            }
+            JsonRpcMessage::Notification(_) => None,
         };
         let (wanted, place) = match id {
             Some(id) => {

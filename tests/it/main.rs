@@ -14,6 +14,7 @@
 mod audit;
 mod breakout;
 mod check_lints;
+mod consent;
 mod dependencies;
 mod differential;
 mod doctor;
