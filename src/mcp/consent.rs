@@ -5,11 +5,11 @@
 //! `elicitation/create` (older clients); no argument of a tool can carry one. Called by `server.rs`.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientResult, ElicitRequest, ElicitRequestParams,
-    ElicitationAction, ElicitationSchema, ErrorData, InputRequest, InputRequests, InputRequiredResult,
-    ServerRequest,
+    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ClientResult, ElicitRequest,
+    ElicitRequestParams, ElicitationAction, ElicitationSchema, ErrorData, InputRequest, InputRequests,
+    InputRequiredResult, ServerRequest,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RoleServer, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RoleServer};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -95,11 +95,25 @@ pub(super) async fn put(
 ) -> Decision {
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(form(question)));
     let options = PeerRequestOptions::with_timeout(question.time);
-    let asked = async { peer.send_request_with_option(request, options).await?.await_response().await };
-    let said: Result<ClientResult, ServiceError> = tokio::select! {
+    let handle = match peer.send_request_with_option(request, options).await {
+        Ok(handle) => handle,
+        Err(error) => {
+            tracing::warn!(%error, "a question for consent could not be sent");
+            return Decision::Cancel;
+        }
+    };
+    let id = handle.id.clone();
+    let said = tokio::select! {
         biased;
-        () = cancel.cancelled() => return Decision::Cancel,
-        said = asked => said,
+        () = cancel.cancelled() => {
+            // So that the client takes the question off the screen.
+            let params = CancelledNotificationParam::new(Some(id), Some("the call was called off".to_owned()));
+            if let Err(error) = peer.notify_cancelled(params).await {
+                tracing::debug!(%error, "the client is gone");
+            }
+            return Decision::Cancel;
+        }
+        said = handle.await_response() => said,
     };
     match said {
         Ok(ClientResult::ElicitResult(result)) => match result.action {

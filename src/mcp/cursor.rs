@@ -13,7 +13,7 @@ const USAGE: &str = "cursor";
 
 /// The cursors of a server.
 #[derive(Debug, Default)]
-pub(super) struct Cursors(Seal);
+pub(super) struct Cursors(pub(super) Seal);
 
 impl Cursors {
     /// The cursor of a job at these positions of stdout and stderr.

@@ -92,8 +92,7 @@ impl InFlight {
         self.own.insert(own.clone());
     }
 
-    /// Whether an answer of the client is the first to a request of our own. It may come after nobody waits
-    /// for it any more, which rmcp bears.
+    /// Whether an answer of the client is the first to a request of our own; taken back, it waits for none.
     pub(super) fn settled(&mut self, answer: Option<&RequestId>) -> bool {
         answer.is_some_and(|id| self.own.remove(id))
     }

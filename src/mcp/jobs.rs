@@ -11,7 +11,7 @@ use super::job_end::{self, End};
 use super::runner::Runner;
 use super::server::{Begun, Server, settled};
 use super::tools::Entry;
-use super::{job_arguments, payload, push, words};
+use super::{job_arguments, payload, push, tasks, words};
 use crate::run::jobs::{Handle, Job};
 
 impl<R: Runner> Server<R> {
@@ -67,6 +67,9 @@ impl<R: Runner> Server<R> {
         }
         if !channel.lasts() {
             push::announce(&job, &channel).await;
+        }
+        if tasks::wanted(context) {
+            return Ok(self.created(&job)?.into());
         }
         let state = if tap.has_begun() { "running" } else { "exited" };
         Ok(CallToolResult::structured(json!({"job": job.id, "state": state})).into())

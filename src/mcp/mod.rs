@@ -24,6 +24,7 @@ mod runner;
 mod server;
 mod stdio;
 mod stream;
+mod tasks;
 mod tools;
 mod wire;
 pub mod words;

@@ -19,6 +19,8 @@ pub struct Kit {
     pub directory: Option<String>,
     /// Ceilings of its own.
     pub ceilings: Option<Ceilings>,
+    /// A person is asked before some of its commands, or all of them.
+    pub asks: bool,
 }
 
 /// What clients are told of limits.
@@ -163,7 +165,9 @@ fn kit(config: &Config, toolkit: &Toolkit) -> Kit {
     let all = || config.commands.keys().cloned().collect();
     let mut names: Vec<String> = toolkit.commands.clone().unwrap_or_else(all);
     names.sort();
+    let mut commands = names.iter().filter_map(|name| config.commands.get(name));
     Kit {
+        asks: config.consent || toolkit.consent || commands.any(|command| command.consent),
         prefix: toolkit.prefix.clone(),
         names,
         narrowed: toolkit.commands.is_some(),

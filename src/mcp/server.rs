@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-    CustomResult, ErrorCode, ErrorData, Implementation, ListToolsResult, MetaObject, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
+    CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    UpdateTaskParams,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::Value;
@@ -34,7 +35,15 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The tools do not change while the server runs.
 const TOOLS_TTL_MS: u64 = 300_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
-const TYPED_METHODS: [&str; 4] = ["tools/call", "tools/list", "server/discover", "subscriptions/listen"];
+const TYPED_METHODS: [&str; 7] = [
+    "tools/call",
+    "tools/list",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+];
 
 /// One connection.
 pub(super) struct Server<R> {
@@ -69,7 +78,8 @@ impl<R: Runner> Server<R> {
         let owners = offer.kits.iter().filter_map(own).collect();
         let jobs = Jobs::new(bounds(offer.own()), owners, stop.clone());
         #[allow(deprecated, reason = "the protocol keeps logging until 2027-07-28 at the least")]
-        let capabilities = ServerCapabilities::builder().enable_logging().enable_tools().build();
+        let capabilities =
+            ServerCapabilities::builder().enable_logging().enable_tools().enable_tasks().build();
         let info = ServerConfig::new(capabilities)
             .with_server_info(implementation(&offer.server))
             .with_instructions(words::instructions(&offer));
@@ -326,6 +336,35 @@ impl<R: Runner> ServerHandler for Server<R> {
             _ => {}
         }
         Ok(response)
+    }
+
+    async fn get_task(
+        &self,
+        params: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let job = self.tasked(&params.task_id)?;
+        let mut result = GetTaskResult::new(self.detailed(&job)?);
+        result.meta = self.meta(&context);
+        Ok(result)
+    }
+
+    /// No task of ours waits for an answer: consent is asked for before there is one.
+    async fn update_task(
+        &self,
+        params: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasked(&params.task_id).map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        params: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasked(&params.task_id)?.kill();
+        Ok(())
     }
 
     async fn set_level(

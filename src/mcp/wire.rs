@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rmcp::model::{
     ClientNotification, ClientRequest, ErrorData, GetExtensions, GetMeta, JsonRpcMessage, ProtocolVersion,
-    RequestId,
+    RequestId, ServerNotification,
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -240,7 +240,12 @@ where
                 self.in_flight.asked(&request.id);
                 None
             }
-            JsonRpcMessage::Notification(_) => None,
+            JsonRpcMessage::Notification(notification) => {
+                if let ServerNotification::CancelledNotification(cancelled) = &notification.notification {
+                    self.in_flight.settled(cancelled.params.request_id.as_ref());
+                }
+                None
+            }
         };
         let (wanted, place) = match id {
             Some(id) => {

@@ -51,6 +51,7 @@ mod soak;
 mod start;
 mod support;
 mod syntax;
+mod tasks;
 mod technique_names;
 mod techniques;
 mod told;
