@@ -60,6 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                             rule_id: "default",
                             rule_kind: "allow",
                             reason: "command_not_allowed",
+                            consent: None,
                             stamps: Stamps::default(),
                         };
                         let _ = audit.run_denied(&Context::default(), &facts).await;
@@ -86,6 +87,7 @@ async fn pair(audit: &Audit, argv: &[Vec<u8>]) {
         sandbox: SandboxFacts::default(),
         rule_id: "allow",
         rule_kind: "allow",
+        consent: None,
         stamps: Stamps::default(),
     };
     let Ok(run) = audit.run_start(&Context::default(), &facts).await else { return };

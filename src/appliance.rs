@@ -3,6 +3,7 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
+mod consent;
 mod hints;
 pub mod host;
 mod outcome;
@@ -10,6 +11,7 @@ mod places;
 mod recording;
 mod records;
 
+pub use consent::{Asker, Means, Question};
 pub use hints::Hint;
 pub use outcome::{Call, NotStarted, Outcome, Report};
 pub use recording::Recording;
@@ -21,12 +23,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::consent::Step;
 use self::places::Places;
-use crate::audit::{Audit, AuditError, HostFacts, OpenRun};
+use crate::audit::{Audit, AuditError, HostFacts, OpenRun, RunDenied, RunStart};
 use crate::config::{Command, Config, ConfigError, Limits, RunUser, server_environment};
 use crate::fault;
 use crate::launch::seam::{Ready, Seam, Wrapped, Wrapper};
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
+use crate::policy::consent::Consents;
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Finished, Outputs};
 use crate::run::{Budget, Chunk, Exit, Tap};
@@ -69,6 +73,10 @@ pub struct Appliance {
     seam: Seam,
     audit: Audit,
     places: Places,
+    /// Questions to people, and what became of their answers.
+    consents: Consents,
+    /// When this appliance was made: the clock of its consents.
+    made: Instant,
     /// Profiles by allow-list entry and program file, made at first use.
     profiles: Mutex<HashMap<(String, u64, u64), Prepared>>,
     /// What the host was found to be at start, where it was looked at.
@@ -119,9 +127,11 @@ impl Appliance {
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         let audit = Audit::open(&config.audit, records::origin(&config))?;
         let places = Places::new(&config);
+        let (consents, made) = (Consents::new(config.limits.consent_time), Instant::now());
         let (profiles, touched) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
         let seam = Seam::default();
-        Ok(Self { policy, launcher, seam, audit, places, profiles, host: None, recording: None, touched })
+        let (host, recording) = (None, None);
+        Ok(Self { policy, launcher, seam, audit, places, consents, made, profiles, host, recording, touched })
     }
 
     /// Puts every command, of a run and of a job alike, into what `wrapper` says; see there for what it can do
@@ -196,20 +206,33 @@ impl Appliance {
     }
 
     /// Judges, records, runs, captures and records one command. When `cancel` fires, the whole
-    /// process tree is killed and the run is reported as cancelled.
-    pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
+    /// process tree is killed and the run is reported as cancelled. A command that a person has to agree to
+    /// comes back as a question ([`Outcome::Ask`]) where the call says how one can be asked.
+    pub async fn run(&self, mut call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
-        let Call { request, stdin, mut context, live, tap, refused } = call;
-        context.toolkit.clone_from(&request.toolkit);
-        let judged = refused.map_or_else(|| self.judge(&request, stdin.as_ref()), Err);
+        call.context.toolkit.clone_from(&call.request.toolkit);
+        let judged = match call.refused.take() {
+            Some(denial) => Verdict::Deny(denial),
+            None => self.judge(&call.request, call.stdin.as_ref()),
+        };
+        let (judged, consent) = match judged {
+            Verdict::Allow(plan) => (Ok(plan), None),
+            Verdict::Deny(denial) => (Err(denial), None),
+            Verdict::Ask(asking) => match self.consent(*asking, &call) {
+                Step::Ask(pending) => return self.asked(pending, call).await,
+                Step::Decided(judged, consent) => (judged, Some(consent)),
+            },
+        };
+        let Call { request, stdin, context, live, tap, .. } = call;
         // Held until the end is recorded.
         let (plan, _place) = match judged
             .and_then(|plan| Ok((plan, self.places.take(request.toolkit.as_deref())?)))
         {
             Ok(ready) => ready,
             Err(denial) => {
-                let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();
+                let env_names = records::asked_names(&request);
                 let facts = records::run_denied(self.config(), &request, &env_names, stdin.as_ref(), &denial);
+                let facts = RunDenied { consent: consent.as_ref(), ..facts };
                 return match self.audit.run_denied(&context, &facts).await {
                     Ok(()) => Outcome::Denied(denial),
                     Err(e) => Outcome::AuditUnavailable(e),
@@ -231,6 +254,7 @@ impl Appliance {
             stdin.as_ref(),
             prepared.as_ref().ok().zip(ready.as_ref().ok()),
         );
+        let facts = RunStart { consent: consent.as_ref(), ..facts };
         let open = match self.audit.run_start(&context, &facts).await {
             Ok(open) => open,
             Err(e) => return Outcome::AuditUnavailable(e),
@@ -253,21 +277,18 @@ impl Appliance {
         }
     }
 
-    fn judge(&self, request: &Request, stdin: Option<&Vec<u8>>) -> Result<Box<Authorized>, Denial> {
+    fn judge(&self, request: &Request, stdin: Option<&Vec<u8>>) -> Verdict {
         let toolkit = request.toolkit.as_deref();
         let limits = self.config().limits_of(toolkit);
         if let Some(bytes) = stdin.filter(|bytes| bytes.len() > limits.stdin_bytes) {
             let (asked, most) = (bytes.len(), limits.stdin_bytes);
             let message =
                 format!("standard input has {asked} bytes; the policy allows {most} (limits.stdin_bytes)");
-            return Err(Denial::new("limits.stdin_bytes", RuleKind::Limit, Reason::LimitTooHigh, message)
-                .instead("send less"));
+            let denial = Denial::new("limits.stdin_bytes", RuleKind::Limit, Reason::LimitTooHigh, message);
+            return Verdict::Deny(denial.instead("send less"));
         }
         let cwd = self.config().working_directory(toolkit, request.cwd.as_deref());
-        match self.policy.judge(request, cwd) {
-            Verdict::Allow(plan) => Ok(plan),
-            Verdict::Deny(denial) => Err(denial),
-        }
+        self.policy.judge(request, cwd)
     }
 
     /// The kernel profile of an authorised command, made once per entry and program file.

@@ -51,6 +51,7 @@ pub mod mcp;
 pub mod policy;
 pub mod run;
 pub mod sandbox;
+mod seal;
 pub mod syntax;
 mod sys;
 

@@ -168,6 +168,6 @@ impl Road {
 fn judge(policy: &Policy, request: &Request) -> Authorized {
     match policy.judge(request, policy.config().workspace.resolve(None)) {
         Verdict::Allow(plan) => *plan,
-        Verdict::Deny(denial) => panic!("{denial:?}"),
+        other => panic!("{other:?}"),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::Hint;
+use super::{Asker, Hint, Question};
 use crate::audit::{AuditError, Context};
 use crate::launch::DeniedCall;
 use crate::launch::seam::Wrapped;
@@ -28,6 +28,8 @@ pub struct Call {
     pub live: Option<mpsc::Sender<Chunk>>,
     /// Where the capture is kept, for callers that read it while the command runs; one for each call.
     pub tap: Option<Arc<Tap>>,
+    /// Who can be asked for consent, and what was said, where the policy asks for it.
+    pub asker: Asker,
     /// The caller's own reason to refuse it: it is not judged, but recorded as every refusal is.
     pub refused: Option<Denial>,
 }
@@ -37,6 +39,8 @@ pub struct Call {
 pub enum Outcome {
     /// Refused by policy before anything was started.
     Denied(Denial),
+    /// A person has to agree first: put the question, and call again with what was said.
+    Ask(Box<Question>),
     /// It ran to an end of some kind.
     Ran(Box<Report>),
     /// It was allowed but could not be started: not found, not executable, sandbox failure.

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::audit::{
-    Ending, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts, SandboxState,
-    ServerStart, Stamps, WrapperFacts,
+    ConsentFacts, Ending, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
+    SandboxFacts, SandboxState, ServerStart, Stamps, WrapperFacts,
 };
 use crate::config::{Config, Limits, Source};
 use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, Execution, Facts, Fidelity, LaunchError, Prepared};
-use crate::policy::{Authorized, Denial, Request, Target};
+use crate::policy::{Asking, Authorized, Denial, Request, Target};
 use crate::run::foreground::Finished;
 
 pub(super) fn origin(config: &Config) -> Origin {
@@ -67,6 +67,11 @@ pub(super) fn env_names(plan: &Authorized) -> Vec<String> {
     names
 }
 
+/// Names, never values, of the environment that a caller asks for.
+pub(super) fn asked_names(request: &Request) -> Vec<String> {
+    request.env.iter().map(|(name, _)| name.clone()).collect()
+}
+
 pub(super) fn run_start<'a>(
     config: &Config,
     launcher: &Facts,
@@ -114,7 +119,8 @@ pub(super) fn run_start<'a>(
             wrapper: ready.and_then(|(_, ready)| wrapper(ready)),
         },
         rule_id: plan.rule(),
-        rule_kind: if plan.rule() == "allow_patterns" { "allow_pattern" } else { "allow" },
+        rule_kind: allow_kind(plan.rule()),
+        consent: None,
         stamps: Stamps {
             interpreter: plan.command().interpreter,
             timeout_clamped: plan.timeout_clamped(),
@@ -130,6 +136,36 @@ fn wrapper(ready: &Ready<'_>) -> Option<WrapperFacts> {
         args: wrapped.args.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
         sandboxed: wrapped.sandboxed,
     })
+}
+
+/// The kind of a rule that allows.
+fn allow_kind(rule: &str) -> &'static str {
+    if rule == "allow_patterns" { "allow_pattern" } else { "allow" }
+}
+
+/// A command that waits for the consent of a person.
+pub(super) fn run_asked<'a>(
+    config: &'a Config,
+    request: &'a Request,
+    env_names: &'a [String],
+    stdin: Option<&Vec<u8>>,
+    asking: &'a Asking,
+    consent: &'a ConsentFacts,
+) -> RunAsked<'a> {
+    RunAsked {
+        argv: &request.argv,
+        cwd: asking.directory(),
+        exe: match asking.target() {
+            Target::Found(program) => Some(program.real.as_path()),
+            Target::Missing => None,
+        },
+        env_names,
+        stdin_bytes: stdin.map(|bytes| bytes.len() as u64),
+        rule_id: asking.rule(),
+        rule_kind: allow_kind(asking.rule()),
+        consent,
+        stamps: stamps(config),
+    }
 }
 
 pub(super) fn run_denied<'a>(
@@ -148,6 +184,7 @@ pub(super) fn run_denied<'a>(
         rule_id: &denial.rule,
         rule_kind: denial.kind.as_str(),
         reason: denial.reason.as_str(),
+        consent: None,
         stamps: stamps(config),
     }
 }

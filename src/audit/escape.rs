@@ -30,7 +30,7 @@ const RISKY: &[(u32, u32)] = &[
 ];
 
 /// Whether a character may mislead whoever reads the line.
-pub(super) fn is_risky(character: char) -> bool {
+pub(crate) fn is_risky(character: char) -> bool {
     let code = u32::from(character);
     if (0x20..0x7f).contains(&code) {
         return false;

@@ -128,8 +128,47 @@ pub struct RunStart<'a> {
     pub rule_id: &'a str,
     /// Kind of that rule.
     pub rule_kind: &'a str,
+    /// What a person said to it, where the policy asks for consent.
+    pub consent: Option<&'a ConsentFacts>,
     /// Weakening settings.
     pub stamps: Stamps,
+}
+
+/// A request that waits for the consent of a person. Nothing has been started.
+#[derive(Debug, Clone)]
+pub struct RunAsked<'a> {
+    /// The argument vector as asked for.
+    pub argv: &'a [Vec<u8>],
+    /// Working directory.
+    pub cwd: &'a Path,
+    /// The pinned program file; absent when there is none.
+    pub exe: Option<&'a Path>,
+    /// Names of the environment that was asked for.
+    pub env_names: &'a [String],
+    /// Bytes of standard input, absent when none was given.
+    pub stdin_bytes: Option<u64>,
+    /// Rule that would allow it.
+    pub rule_id: &'a str,
+    /// Kind of that rule.
+    pub rule_kind: &'a str,
+    /// Who is asked, and how.
+    pub consent: &'a ConsentFacts,
+    /// Weakening settings.
+    pub stamps: Stamps,
+}
+
+/// The consent of a person: what was said, to which question, and who could have said it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConsentFacts {
+    /// `asked`, `given`, `declined`, `cancelled`, `expired`, `replayed`, `other_command`, `other_caller`,
+    /// `forged`, `too_long`, `busy` or `unavailable`.
+    pub what: &'static str,
+    /// Id of the question, the same in all records about it; absent where there was none of ours.
+    pub id: Option<String>,
+    /// `elicitation` or `terminal`; absent where nobody can be asked.
+    pub by: Option<&'static str>,
+    /// Who could have answered, as far as it is known.
+    pub who: Option<String>,
 }
 
 /// A request that policy refused.
@@ -149,6 +188,8 @@ pub struct RunDenied<'a> {
     pub rule_kind: &'a str,
     /// Stable machine code.
     pub reason: &'a str,
+    /// What came of asking a person, where the policy asks for consent.
+    pub consent: Option<&'a ConsentFacts>,
     /// Weakening settings.
     pub stamps: Stamps,
 }

@@ -39,9 +39,10 @@ use tokio::sync::oneshot;
 
 use crate::config::{AuditConfig, Sink};
 
+pub(crate) use escape::is_risky;
 pub use facts::{
-    Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts,
-    SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
+    ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
+    SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 pub use open_run::OpenRun;
 
@@ -256,6 +257,15 @@ impl Audit {
     /// When the record could not be made durable.
     pub async fn policy_load(&self, facts: &PolicyLoad) -> Result<(), AuditError> {
         self.durable(record::policy_load(&self.0.site, facts)).await
+    }
+
+    /// Records that a person is asked for consent. Durable before it resolves: only then may the question be
+    /// put.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn run_asked(&self, context: &Context, facts: &RunAsked<'_>) -> Result<(), AuditError> {
+        self.durable(record::run_asked(&self.0.site, context, facts)).await
     }
 
     /// Records a refusal. Durable before it resolves.

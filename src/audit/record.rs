@@ -16,7 +16,9 @@ use super::argv::{Argv, TOTAL};
 use super::body::{Body, Level, Site};
 use super::chain::{ENVELOPE, MAX_LINE};
 use super::escape::{bound, cap};
-use super::facts::{Ending, PolicyLoad, RunDenied, RunEnd, RunStart, ServerStart, Stamps};
+use super::facts::{
+    ConsentFacts, Ending, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart, ServerStart, Stamps,
+};
 use super::redact::{self, Found};
 
 /// Kept free for what a `run.end` says beyond its `run.start`.
@@ -123,6 +125,9 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
     rest.plain("decision", "allow");
     rest.text("rule_id", facts.rule_id, 128, &mut found);
     rest.plain("rule_kind", facts.rule_kind);
+    if let Some(facts) = facts.consent {
+        consent(&mut rest, facts, &mut found);
+    }
     rest.limits(&facts.limits);
     let mut walls = Body::default();
     walls.sandbox(&facts.sandbox);
@@ -144,6 +149,41 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
     (body, Shared { run_id, members: members.into_text(), cmd, sandbox: facts.sandbox.state.as_str() })
 }
 
+/// What a person was asked or said.
+fn consent(body: &mut Body, facts: &ConsentFacts, found: &mut Found) {
+    body.plain("consent", facts.what);
+    body.text_if("consent_id", facts.id.as_deref(), 32, found);
+    if let Some(by) = facts.by {
+        body.plain("consent_by", by);
+    }
+    body.text_if("consent_who", facts.who.as_deref(), 256, found);
+}
+
+/// `run.asked`.
+pub(super) fn run_asked(site: &Site, context: &Context, facts: &RunAsked<'_>) -> Body {
+    let run_id = uuid::Uuid::now_v7().to_string();
+    let mut rest = Body::default();
+    let mut found = Found::default();
+    rest.plain("decision", "ask");
+    rest.text("rule_id", facts.rule_id, 128, &mut found);
+    rest.plain("rule_kind", facts.rule_kind);
+    consent(&mut rest, facts.consent, &mut found);
+    let mut body = Body::new(site, Level::Info, "run.asked");
+    let asked = Command {
+        argv: facts.argv,
+        cwd: facts.cwd,
+        exe: facts.exe,
+        env_names: facts.env_names,
+        stdin_bytes: facts.stdin_bytes,
+        stamps: facts.stamps,
+    };
+    let (members, cmd) = command(site, context, &run_id, &asked, body.len() + rest.len());
+    body.raw(members.as_str());
+    body.raw(rest.as_str());
+    body.message(&format!("asked a person whether to run {cmd}"));
+    body
+}
+
 /// `run.denied`.
 pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) -> Body {
     let run_id = uuid::Uuid::now_v7().to_string();
@@ -154,6 +194,9 @@ pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) 
     rest.text("rule_id", facts.rule_id, 128, &mut found);
     rest.plain("rule_kind", facts.rule_kind);
     rest.plain("reason", facts.reason);
+    if let Some(facts) = facts.consent {
+        consent(&mut rest, facts, &mut found);
+    }
     let mut body = Body::new(site, Level::Warning, "run.denied");
     let asked = Command {
         argv: facts.argv,

@@ -109,6 +109,8 @@ fn examine(args: &PolicyArgs) -> Result<Table, String> {
     let port = listener.as_ref().ok().and_then(|l| l.local_addr().ok()).map_or(9, |address| address.port());
     let namespaces = server::user_namespace().map_err(|e| format!("trying a user namespace failed: {e}"));
     let walls = facts::walls(&given, &stage.path, port)?;
+    // Of its own attempts nobody need be asked.
+    let config = Config { consent: false, ..config };
     let appliance = Appliance::start(config.with_command(command)).map_err(|e| e.to_string())?;
     let facts = appliance.sandbox().clone();
     let counted = facts.cgroup.counts_processes();

@@ -13,12 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::FAILED;
 use super::policy::PolicyArgs;
-use crate::appliance::{Appliance, Call, NotStarted, Outcome, Report};
+use super::terminal;
+use crate::appliance::{Appliance, Call, NotStarted, Outcome, Question, Report};
 use crate::audit::Context;
 use crate::config::LoadOptions;
 use crate::policy::Request;
 use crate::run::{Chunk, Exit, Stream};
 
+/// An answer is asked for once.
+const UNANSWERED: &str = "consent was asked for and not taken; nothing was run";
 /// Refused by policy.
 const REFUSED: u8 = 126;
 /// Program not found.
@@ -116,9 +119,16 @@ fn execute(args: Args) -> Result<u8, String> {
             context: Context { tool: Some("exec".to_owned()), ..Context::default() },
             live,
             tap: None,
+            asker: terminal::asker(),
             refused: None,
         };
-        let outcome = appliance.run(call, stop.token.clone()).await;
+        let outcome = match appliance.run(call, stop.token.clone()).await {
+            Outcome::Ask(question) => {
+                let call = asked(*question, stop.token.clone()).await?;
+                appliance.run(call, stop.token.clone()).await
+            }
+            outcome => outcome,
+        };
         let cut = match printer {
             Some(printer) => printed(printer, &stop.token).await?,
             None => [0, 0],
@@ -129,6 +139,14 @@ fn execute(args: Args) -> Result<u8, String> {
     // A printer that was given up may sit in a write for ever: it must not hold up the end.
     runtime.shutdown_background();
     status
+}
+
+/// The call again, with what the person at the terminal says.
+async fn asked(question: Question, cancel: CancellationToken) -> Result<Call, String> {
+    let put = tokio::task::spawn_blocking(move || {
+        terminal::put(&question, &cancel).map(|decision| question.answered(decision))
+    });
+    put.await.map_err(|e| format!("asking for consent failed: {e}"))?
 }
 
 /// Reads all of standard input; more than the policy allows is an error before anything runs.
@@ -239,6 +257,7 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2], stopped: i32) -> Result<u
             }
             if missing { NOT_FOUND } else { FAILED }
         }
+        Outcome::Ask(_) => return Err(UNANSWERED.to_owned()),
         Outcome::AuditUnavailable(error) => return Err(error.to_string()),
         Outcome::Unrecorded(error) => {
             return Err(format!("the command ran, but its end could not be recorded: {error}"));
@@ -307,6 +326,7 @@ fn object(outcome: &Outcome, status: u8) -> serde_json::Value {
         Outcome::NotStarted(NotStarted { run_id, step, message, .. }) => json!({
             "outcome": "not_started", "status": status, "run_id": run_id, "step": step, "message": message,
         }),
+        Outcome::Ask(_) => json!({"outcome": "unanswered", "status": status, "message": UNANSWERED}),
         Outcome::AuditUnavailable(error) | Outcome::Unrecorded(error) => json!({
             "outcome": "audit_unavailable", "status": status, "message": error.to_string(),
         }),

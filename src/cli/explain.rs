@@ -151,6 +151,9 @@ fn one(
         writeln!(out, "{}", verdict_word(&verdict))?;
         writeln!(out, "rule         {}", rule_id(&verdict))?;
         writeln!(out, "reason       {}", sentence(&verdict, name))?;
+        if verdict.as_ref().is_ok_and(|rule| rule.asks) {
+            writeln!(out, "consent      ask")?;
+        }
         if let Err(denial) = &verdict {
             writeln!(out, "layer        {}", denial.layer())?;
             if let Some((at, text)) = stream::triggered(&words, denial) {
@@ -179,14 +182,20 @@ fn rule_id<'a>(verdict: &'a Result<Rule<'_>, Denial>) -> &'a str {
     }
 }
 
+/// Said of a command that is allowed with consent.
+const ASKS: &str = " A person is asked before each run.";
+
 /// One sentence for people.
 fn sentence(verdict: &Result<Rule<'_>, Denial>, name: &str) -> String {
     match verdict {
-        Ok(rule) => match rule.id {
-            "allow_patterns" => format!("Command '{name}' matches an allow pattern."),
-            "allow_any" => format!("Command '{name}' may run because the policy admits any name."),
-            _ => format!("Command '{name}' is allowlisted."),
-        },
+        Ok(rule) => {
+            let allowed = match rule.id {
+                "allow_patterns" => format!("Command '{name}' matches an allow pattern."),
+                "allow_any" => format!("Command '{name}' may run because the policy admits any name."),
+                _ => format!("Command '{name}' is allowlisted."),
+            };
+            if rule.asks { allowed + ASKS } else { allowed }
+        }
         Err(denial) => denial.message.clone(),
     }
 }

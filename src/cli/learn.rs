@@ -269,6 +269,8 @@ impl<'a> Learner<'a> {
         config.allow_any = false;
         let program =
             config.programs.lookup(&self.name).map_err(|absent| Failure(NOT_FOUND, absent.to_string()))?;
+        // Whoever calls this is the person that would be asked.
+        let config = Config { consent: false, ..config };
         Ok(config.with_command(Command { program: Some(program), ..command }))
     }
 
@@ -328,6 +330,7 @@ impl<'a> Learner<'a> {
         match runtime.block_on(appliance.run(call, tokio_util::sync::CancellationToken::new())) {
             Outcome::Ran(report) => Ok(Ending::of(*report)),
             Outcome::Denied(denial) => Ok(Ending::Refused(denial.message)),
+            Outcome::Ask(_) => Ok(Ending::Refused("a person has to agree to it first".to_owned())),
             Outcome::NotStarted(failed) => Ok(Ending::NotStarted(failed.message)),
             Outcome::AuditUnavailable(error) | Outcome::Unrecorded(error) => Err(error.to_string().into()),
         }

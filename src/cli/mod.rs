@@ -18,6 +18,7 @@ pub mod generate;
 pub mod learn;
 pub mod policy;
 pub mod serve;
+mod terminal;
 
 /// Status of a failure of cofferdam itself, a usage error included.
 pub const FAILED: u8 = 125;

@@ -214,6 +214,7 @@ fn rules<'t>(loader: &mut Loader<'t, '_>, command: &mut Command, section: &Secti
     command.argument_rules = argument_rules::read(loader, section, &command.deny_options);
     command.known_only = Reader::text(section, "arguments").is_some_and(|word| word.text == "known");
     command.any_path = Reader::text(section, "paths").is_some();
+    command.consent = sections::consent(section);
     let lines = loader.reader.subsection(section, "examples");
     command.examples_allow = example_lines(loader, &lines, "allow", &command.name);
     command.examples_deny = example_lines(loader, &lines, "deny", &command.name);

@@ -25,6 +25,7 @@ fn canonical(config: &Config) -> Value {
             "commands": toolkit.commands.as_ref().map(sorted),
             "cwd": toolkit.directory.as_ref().map(|path| path.display().to_string()),
             "limits": toolkit.limits.as_ref().map(limits),
+            "consent": toolkit.consent,
             "description": toolkit.description,
         })
     };
@@ -54,6 +55,7 @@ fn canonical(config: &Config) -> Value {
         "commands": config.commands.values().map(|one| command(one)).collect::<Vec<_>>(),
         "patterns": sorted(config.allow_patterns.iter().map(|pattern| pattern.as_str())),
         "any": config.allow_any,
+        "consent": config.consent,
         "argument_rules": config.argument_rules,
         "grammars": config.grammars.iter().map(|file| (
             file.path.file_name().map(|name| name.to_string_lossy()), file.text.as_str(),
@@ -83,6 +85,7 @@ fn limits(limits: &Limits) -> Value {
         limits.max_finished_jobs,
         nanos(limits.job_ttl),
         nanos(limits.max_job_time),
+        nanos(limits.consent_time),
     ])
 }
 
@@ -102,6 +105,7 @@ fn command(command: &Command) -> Value {
         "known_only": command.known_only,
         "any_path": command.any_path,
         "interpreter": command.interpreter,
+        "consent": command.consent,
         "environment": command.environment,
     })
 }

@@ -3,6 +3,7 @@
 //! Inputs: the text, the file system, and what the command line overrides. All faults of a text are
 //! collected and reported together. Called by `cli/`, `appliance.rs` and embedders.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use toml::de::DeTable;
 use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
-use super::{Command, Config, Source, builtin, commands, digest, grammar_files, sections, toolkits};
+use super::{Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, sections, toolkits};
 
 /// A policy larger than this is a mistake.
 const LARGEST: u64 = 1 << 20;
@@ -146,6 +147,23 @@ fn parse(text: &str, source: Source, label: String, options: &LoadOptions) -> Re
     }
 }
 
+/// Consent needs the argument rules: they alone see a command in the arguments of another one.
+fn unasked<'t>(
+    loader: &mut Loader<'t, '_>,
+    root: &Section<'t>,
+    names: &commands::Names,
+    toolkits: &BTreeMap<String, Toolkit>,
+) {
+    let asks = sections::consent(root)
+        || names.commands.values().any(|command| command.consent)
+        || toolkits.values().any(|toolkit| toolkit.consent);
+    if let Some(item) = root.get("argument_rules").filter(|_| asks && !sections::argument_rules(root)) {
+        let what = "\"off\" and consent = \"ask\" exclude each other: a command in the arguments of another \
+                    would not be asked about; keep one";
+        loader.reader.problem(item.at, "argument_rules", what);
+    }
+}
+
 /// Reads every part, whatever the others said, so that all faults come out together.
 fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Config> {
     sections::version(loader, root);
@@ -165,6 +183,7 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let grammars = grammar_files::read(loader, root, workspace.as_ref());
     let toolkits = toolkits::read(loader, root, &names, &limits, workspace.as_ref());
     let server = toolkits::server(loader, root);
+    unasked(loader, root, &names, &toolkits);
     Some(Config {
         source: loader.source.clone(),
         digest: String::new(),
@@ -176,6 +195,7 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
         commands: names.commands,
         allow_patterns: names.patterns,
         allow_any: names.any,
+        consent: sections::consent(root),
         argument_rules: sections::argument_rules(root),
         toolkits,
         server,

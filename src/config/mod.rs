@@ -70,6 +70,8 @@ pub struct Config {
     pub allow_patterns: Vec<regex::Regex>,
     /// Any name may run (exclusive with `commands` and `allow_patterns`); hardening stays on.
     pub allow_any: bool,
+    /// `consent = "ask"`: a person is asked before each run.
+    pub consent: bool,
     /// `false` with `argument_rules = "off"`: only names and the kernel decide. Loud, stamped.
     pub argument_rules: bool,
     /// Tool prefixes; the built-in one is `sh` with every command.
@@ -143,6 +145,8 @@ pub struct Limits {
     pub job_ttl: Duration,
     /// Wall clock of a job that names no timeout, and the largest one it may name.
     pub max_job_time: Duration,
+    /// How long a person has to answer when consent is asked for.
+    pub consent_time: Duration,
     /// Whether each run gets a cgroup of its own.
     pub cgroup: CgroupUse,
 }
@@ -254,6 +258,8 @@ pub struct Command {
     pub any_path: bool,
     /// `interpreters = "confine"`: an always-denied name, run on purpose under the kernel profile.
     pub interpreter: bool,
+    /// `consent = "ask"`: a person is asked before each run.
+    pub consent: bool,
     /// Values set in this command's environment (presets such as `GIT_OPTIONAL_LOCKS=0`).
     pub environment: BTreeMap<String, String>,
     /// Examples that must be allowed, checked when the policy loads.
@@ -279,6 +285,7 @@ impl Command {
             known_only: false,
             any_path: false,
             interpreter: false,
+            consent: false,
             environment: BTreeMap::new(),
             examples_allow: Vec::new(),
             examples_deny: Vec::new(),

@@ -32,6 +32,11 @@ pub(super) fn argument_rules(root: &Section<'_>) -> bool {
     Reader::text(root, "argument_rules").is_none_or(|word| word.text != "off")
 }
 
+/// `consent = "ask"`, wherever it stands.
+pub(super) fn consent(section: &Section<'_>) -> bool {
+    Reader::text(section, "consent").is_some()
+}
+
 pub(super) fn workspace<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Workspace> {
     let section = loader.reader.subsection(root, "workspace");
     let write = Reader::flag(&section, "write");
@@ -160,7 +165,7 @@ pub(super) fn limits<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Lim
     let (max_jobs, max_finished_jobs) = (count("max_jobs"), count("max_finished_jobs"));
     let mut time = |name: &str| Duration::from_millis(number(name));
     let (timeout, max_timeout, cpu_time) = (time("timeout"), time("max_timeout"), time("cpu_time"));
-    let (job_ttl, max_job_time) = (time("job_ttl"), time("max_job_time"));
+    let (job_ttl, max_job_time, consent_time) = (time("job_ttl"), time("max_job_time"), time("consent_time"));
     let limits = Limits {
         timeout,
         max_timeout,
@@ -181,6 +186,7 @@ pub(super) fn limits<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Lim
         max_finished_jobs,
         job_ttl,
         max_job_time,
+        consent_time,
     };
     if let Some(item) = section.get("max_jobs").filter(|_| max_jobs > jobs) {
         let what = format!("max_jobs ({max_jobs}) exceeds jobs ({jobs})");

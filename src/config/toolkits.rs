@@ -14,7 +14,7 @@ use super::keys;
 use super::load::Loader;
 use super::read::{Reader, Section, Word};
 use super::workspace::{Cwd, CwdError, Workspace};
-use super::{Config, Limits, values};
+use super::{Config, Limits, sections, values};
 
 /// Prefix of the tools of a policy without toolkits.
 pub(super) const DEFAULT_PREFIX: &str = "sh";
@@ -35,6 +35,8 @@ pub struct Toolkit {
     pub directory: Option<PathBuf>,
     /// Ceilings of its runs, none above those of the policy; `None` are those of the policy.
     pub limits: Option<Limits>,
+    /// `consent = "ask"`: a person is asked before each call of its tools.
+    pub consent: bool,
     /// A sentence for clients.
     pub description: Option<String>,
 }
@@ -110,6 +112,7 @@ pub(super) fn read<'t>(
             commands: commands(loader, &section, names),
             directory: directory(loader, &section, workspace),
             limits: limits(loader, &section, policy),
+            consent: sections::consent(&section),
             description: text(loader, &section, "description"),
             prefix: word.text.clone(),
         };

@@ -26,7 +26,7 @@ fn house(execute: &[&str]) -> House {
     let request = Request { argv, ..Request::default() };
     let plan = match policy.judge(&request, config.workspace.resolve(None)) {
         Verdict::Allow(plan) => plan,
-        Verdict::Deny(denial) => panic!("{denial:?}"),
+        other => panic!("{other:?}"),
     };
     let Target::Found(program) = plan.target() else { panic!("no cat") };
     let profile = Profile::compile(&config, plan.command(), program).unwrap();

@@ -5,37 +5,21 @@
 //! A cursor is bound to its job and sealed with a key that lives as long as the server, so that one which
 //! was made up, changed or taken from another job is told apart and refused.
 
-use std::fmt;
-
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
-
 use super::instalment::Place;
 use crate::run::Position;
 use crate::run::plain::Plain;
+use crate::seal::Seal;
 
 /// The beginning of both streams.
 const START: &str = "0";
+/// What the seal of a cursor is for.
+const USAGE: &str = "cursor";
 
-/// The key of a server's cursors.
-pub(super) struct Seal([u8; 32]);
+/// The cursors of a server.
+#[derive(Debug, Default)]
+pub(super) struct Cursors(pub(super) Seal);
 
-impl fmt::Debug for Seal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seal")
-    }
-}
-
-impl Seal {
-    pub(super) fn new() -> Self {
-        let halves = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()];
-        let mut key = [0; 32];
-        for (byte, random) in key.iter_mut().zip(halves.iter().flat_map(|half| half.as_bytes())) {
-            *byte = *random;
-        }
-        Self(key)
-    }
-
+impl Cursors {
     /// The cursor of a job at these positions of stdout and stderr.
     pub(super) fn cursor(&self, job: &str, at: [Place; 2]) -> Result<String, String> {
         let [out, err] = at;
@@ -68,12 +52,10 @@ impl Seal {
         Ok([out, err])
     }
 
+    /// Five bytes are enough against a guess: it wins a reader a place in a job that it may read anyway.
     fn tag(&self, job: &str, place: &str) -> Result<String, String> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|error| error.to_string())?;
-        mac.update(job.as_bytes());
-        mac.update(b" ");
-        mac.update(place.as_bytes());
-        Ok(mac.finalize().into_bytes().iter().take(5).map(|byte| format!("{byte:02x}")).collect())
+        let tag: [u8; 5] = self.0.over(USAGE, &[job.as_bytes(), place.as_bytes()])?;
+        Ok(tag.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 
@@ -83,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_cursor_holds_what_was_put_in_and_nothing_else_is_one() {
-        let seal = Seal::new();
+        let seal = Cursors::default();
         let mut plain = Plain::default();
         plain.push("\r\u{1b}]", &mut String::new());
         let at = [Place { at: Position { bytes: u64::MAX, lines: 7 }, plain }, Place::default()];
@@ -91,7 +73,7 @@ mod tests {
         assert_eq!(seal.positions("j1-a", &cursor), Ok(at));
         assert_eq!(seal.positions("j1-a", "0"), Ok([Place::default(); 2]));
         assert!(seal.positions("j2-a", &cursor).is_err(), "a cursor of another job");
-        assert!(Seal::new().positions("j1-a", &cursor).is_err(), "a cursor of another server");
+        assert!(Cursors::default().positions("j1-a", &cursor).is_err(), "a cursor of another server");
         let mut changed = vec![String::new(), "00".to_owned(), format!("{cursor}0"), format!(" {cursor}")];
         changed.extend((0..cursor.len()).map(|at| {
             let other = if cursor.as_bytes()[at] == b'1' { "2" } else { "1" };

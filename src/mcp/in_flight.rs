@@ -5,7 +5,7 @@
 //! killed. Inside, every request therefore has a number that never comes again, an answer finds its
 //! way back through this table, and a late answer to a cancelled request finds nobody.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::RequestId;
@@ -52,6 +52,8 @@ pub(super) struct InFlight {
     token: Arc<()>,
     inside: HashMap<RequestId, RequestId>,
     outside: HashMap<RequestId, Asked>,
+    /// Requests of our own to the client, for consent: no more than calls wait for one.
+    own: HashSet<RequestId>,
 }
 
 impl InFlight {
@@ -83,6 +85,16 @@ impl InFlight {
         let asked = self.outside.remove(number)?;
         self.inside.remove(&asked.0);
         Some(asked)
+    }
+
+    /// A request of our own goes to the client.
+    pub(super) fn asked(&mut self, own: &RequestId) {
+        self.own.insert(own.clone());
+    }
+
+    /// Whether an answer of the client is the first to a request of our own; taken back, it waits for none.
+    pub(super) fn settled(&mut self, answer: Option<&RequestId>) -> bool {
+        answer.is_some_and(|id| self.own.remove(id))
     }
 
     /// The client takes a request back: its number, if it was in flight.

@@ -2,11 +2,12 @@
 
 use std::time::SystemTime;
 
-use rmcp::model::CallToolResult;
+use rmcp::model::{CallToolResponse, CallToolResult};
 use serde_json::{Map, Value, json};
 
 use super::instalment::{Shown, cost};
-use super::{payload, render};
+use super::render::Escapes;
+use super::{consent, payload, render};
 use crate::appliance::Outcome;
 use crate::run::jobs::{Became, Job};
 use crate::run::{Stream, Tap};
@@ -17,8 +18,8 @@ const SANDBOX: usize = 24 * 1024;
 /// The end of a job.
 #[derive(Debug)]
 pub(super) enum End {
-    /// There never was one.
-    Refused(CallToolResult),
+    /// There never was one: what the request that would have started it is answered.
+    Refused(CallToolResponse),
     /// It could not be spawned; the reason stands on its standard error.
     NotSpawned,
     /// It ran.
@@ -66,9 +67,10 @@ impl End {
                 }
             }
             withheld @ Outcome::Unrecorded(_) => Self::Withheld(payload::result(program, withheld)),
+            asked @ Outcome::Ask(_) => Self::Refused(consent::response(program, asked, Escapes::Strip)),
             refused @ (Outcome::Denied(_) | Outcome::AuditUnavailable(_)) => {
                 let result = payload::result(program, refused);
-                if tap.has_begun() { Self::Withheld(result) } else { Self::Refused(result) }
+                if tap.has_begun() { Self::Withheld(result) } else { Self::Refused(result.into()) }
             }
         }
     }

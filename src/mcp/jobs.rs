@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{CallToolRequestParams, CallToolResult, ErrorData};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::json;
 
 use super::instalment::{Wanted, both};
 use super::job_end::{self, End};
 use super::runner::Runner;
-use super::server::Server;
+use super::server::{Begun, Server, settled};
 use super::tools::Entry;
-use super::{arguments, job_arguments, payload, push, words};
-use crate::run::Tap;
+use super::{job_arguments, payload, push, tasks, words};
 use crate::run::jobs::{Handle, Job};
 
 impl<R: Runner> Server<R> {
@@ -23,19 +22,13 @@ impl<R: Runner> Server<R> {
         entry: &Entry,
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
-        let asked = match arguments::run(params.arguments, self.offer.stdin_bytes) {
-            Ok(asked) => asked,
-            Err(message) => return Ok(payload::error(message)),
-        };
+    ) -> Result<CallToolResponse, ErrorData> {
         let channel = self.channel(entry, context)?;
-        let permit = match self.place() {
-            Ok(permit) => permit,
-            Err(message) => return Ok(payload::error(message)),
+        let begun = match self.begin(entry, params, context) {
+            Ok(begun) => begun,
+            Err(early) => return early,
         };
-        let tap = Arc::new(Tap::default());
-        let escapes = asked.escapes;
-        let (program, mut call) = self.call(entry, asked, context, Arc::clone(&tap));
+        let Begun { program, mut call, tap, permit, ask, escapes } = begun;
         call.request.background = true;
         let owner = entry.kit.prefix.clone();
         let handle = Handle { owner, name: words::program(&program), tap: Arc::clone(&tap) };
@@ -45,13 +38,13 @@ impl<R: Runner> Server<R> {
                 // Through the same door, so that it is recorded.
                 call.refused = Some(words::jobs_in_the_way(&in_the_way));
                 let outcome = self.runner.run(call, context.ct.clone()).await;
-                return Ok(payload::result(&program, outcome));
+                return Ok(payload::result(&program, outcome).into());
             }
         };
         let runner = Arc::clone(&self.runner);
         let filled = Arc::clone(&tap);
         let run = |cancel| async move {
-            let outcome = runner.run(call, cancel).await;
+            let outcome = settled(runner.as_ref(), call, cancel, ask).await;
             let end = End::of(&program, outcome, &filled);
             drop(permit); // only now has everything about it been recorded
             end
@@ -75,8 +68,11 @@ impl<R: Runner> Server<R> {
         if !channel.lasts() {
             push::announce(&job, &channel).await;
         }
+        if tasks::wanted(context) {
+            return Ok(self.created(&job)?.into());
+        }
         let state = if tap.has_begun() { "running" } else { "exited" };
-        Ok(CallToolResult::structured(json!({"job": job.id, "state": state})))
+        Ok(CallToolResult::structured(json!({"job": job.id, "state": state})).into())
     }
 
     /// How a job is getting on.
@@ -98,7 +94,7 @@ impl<R: Runner> Server<R> {
     fn read(&self, entry: &Entry, params: CallToolRequestParams) -> Result<CallToolResult, String> {
         let asked = job_arguments::output(params.arguments)?;
         let job = self.find(entry, &asked.job)?;
-        let from = asked.cursor.map(|cursor| self.seal.positions(&job.id, &cursor)).transpose()?;
+        let from = asked.cursor.map(|cursor| self.cursors.positions(&job.id, &cursor)).transpose()?;
         // Before the streams: all that a job writes is there when it has ended.
         let end = job.ended();
         if let Some(End::Withheld(why)) = end {
@@ -109,7 +105,7 @@ impl<R: Runner> Server<R> {
         let shown = both(&job.handle.tap, Wanted { from, base64, escapes, max_bytes, last })
             .ok_or("cursor lies beyond what the job has written")?;
         let [out, err] = &shown;
-        let cursor = self.seal.cursor(&job.id, [out.next, err.next])?;
+        let cursor = self.cursors.cursor(&job.id, [out.next, err.next])?;
         Ok(CallToolResult::structured(job_end::shown(&job, end, cursor, base64, shown)))
     }
 

@@ -8,6 +8,7 @@
 mod arguments;
 #[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
 mod channel;
+mod consent;
 mod cursor;
 mod in_flight;
 mod instalment;
@@ -24,6 +25,7 @@ mod runner;
 mod server;
 mod stdio;
 mod stream;
+mod tasks;
 #[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
 mod toolbox;
 mod tools;

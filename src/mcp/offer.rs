@@ -20,6 +20,8 @@ pub struct Kit {
     pub directory: Option<String>,
     /// Ceilings of its own.
     pub ceilings: Option<Ceilings>,
+    /// A person is asked before some of its commands, or all of them.
+    pub asks: bool,
 }
 
 /// What clients are told of limits.
@@ -166,7 +168,9 @@ fn kit(config: &Config, toolkit: &Toolkit) -> Kit {
     // A name that is always refused is not offered, on the list or not.
     names.retain(|name| config.commands.get(name).is_none_or(|one| matches!(never_runs(one), Ok(false))));
     names.sort();
+    let mut commands = names.iter().filter_map(|name| config.commands.get(name));
     Kit {
+        asks: config.consent || toolkit.consent || commands.any(|command| command.consent),
         prefix: toolkit.prefix.clone(),
         names,
         narrowed: toolkit.commands.is_some(),

@@ -19,6 +19,7 @@ pub(super) fn result(program: &str, outcome: Outcome) -> CallToolResult {
 pub(super) fn result_as(program: &str, outcome: Outcome, escapes: Escapes) -> CallToolResult {
     match outcome {
         Outcome::Denied(denial) => refused(denial),
+        Outcome::Ask(_) => error("A person has to agree to this first, and this tool cannot ask one. Nothing was run.".to_owned()),
         Outcome::AuditUnavailable(reason) => error(format!(
             "{reason}. Nothing was run: a command runs only after its start is recorded. Tell the operator of this server."
         )),

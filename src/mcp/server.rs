@@ -4,26 +4,27 @@ use std::sync::Arc;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-    CustomResult, ErrorCode, ErrorData, Implementation, ListToolsResult, MetaObject, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
+    CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    UpdateTaskParams,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::RunArguments;
 use super::channel::{Admits, Channel};
-use super::cursor::Seal;
+use super::cursor::Cursors;
 use super::in_flight::Asked;
 use super::job_end::End;
 use super::level::{SessionLevel, SetLevel};
 use super::offer::{Ceilings, Kit, Offer};
+use super::render::Escapes;
 use super::runner::Runner;
 use super::stdio::OVER;
 use super::tools::{self, Entry, Verb};
-use super::{arguments, level, payload, stream, unwound, words};
+use super::{arguments, consent, level, payload, stream, unwound, words};
 use crate::appliance::{Call, Outcome};
 use crate::audit::Context;
 use crate::config::ServerIdentity;
@@ -35,7 +36,15 @@ pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The tools do not change while the server runs.
 const TOOLS_TTL_MS: u64 = 300_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
-const TYPED_METHODS: [&str; 4] = ["tools/call", "tools/list", "server/discover", "subscriptions/listen"];
+const TYPED_METHODS: [&str; 7] = [
+    "tools/call",
+    "tools/list",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+];
 
 /// One connection.
 pub(super) struct Server<R> {
@@ -48,7 +57,7 @@ pub(super) struct Server<R> {
     places: Arc<Semaphore>,
     /// Its jobs: they end with it.
     pub(super) jobs: Arc<Jobs<End>>,
-    pub(super) seal: Seal,
+    pub(super) cursors: Cursors,
     pub(super) level: Arc<SessionLevel>,
     stop: CancellationToken,
 }
@@ -70,7 +79,8 @@ impl<R: Runner> Server<R> {
         let owners = offer.kits.iter().filter_map(own).collect();
         let jobs = Jobs::new(bounds(offer.own()), owners, stop.clone());
         #[allow(deprecated, reason = "the protocol keeps logging until 2027-07-28 at the least")]
-        let capabilities = ServerCapabilities::builder().enable_logging().enable_tools().build();
+        let capabilities =
+            ServerCapabilities::builder().enable_logging().enable_tools().enable_tasks().build();
         let info = ServerConfig::new(capabilities)
             .with_server_info(implementation(&offer.server))
             .with_instructions(words::instructions(&offer));
@@ -83,7 +93,7 @@ impl<R: Runner> Server<R> {
             transport,
             places,
             jobs: Arc::new(jobs),
-            seal: Seal::new(),
+            cursors: Cursors::default(),
             level: Arc::default(),
             stop,
         }
@@ -125,16 +135,23 @@ impl<R: Runner> Server<R> {
         }
     }
 
-    /// The call that a request asks for, and the program by its name.
-    pub(super) fn call(
+    /// What `run` and `start` have in common: the arguments read, a place taken, the call made.
+    ///
+    /// # Errors
+    /// What is answered at once.
+    pub(super) fn begin(
         &self,
         entry: &Entry,
-        asked: RunArguments,
+        params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-        tap: Arc<Tap>,
-    ) -> (String, Call) {
-        let program =
-            asked.argv.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default();
+    ) -> Result<Begun, Early> {
+        let said = |message| Early::Ok(payload::error(message).into());
+        let asker = consent::asker(&params, context, &self.session).map_err(Early::Err)?;
+        let asked = arguments::run(params.arguments, self.offer.stdin_bytes).map_err(said)?;
+        let permit = self.place().map_err(said)?;
+        let tap = Arc::new(Tap::default());
+        let program = asked.argv.first().map(|name| String::from_utf8_lossy(name).into_owned());
+        let escapes = asked.escapes;
         let request = Request {
             argv: asked.argv,
             cwd: asked.cwd,
@@ -142,8 +159,18 @@ impl<R: Runner> Server<R> {
             toolkit: Some(entry.kit.prefix.clone()),
             ..Request::default()
         };
-        let context = self.context(&entry.tool.name, context);
-        (program, Call { request, stdin: asked.stdin, context, live: None, tap: Some(tap), refused: None })
+        let call = Call {
+            request,
+            stdin: asked.stdin,
+            context: self.context(&entry.tool.name, context),
+            live: None,
+            tap: Some(Arc::clone(&tap)),
+            asker,
+            refused: None,
+        };
+        // Only in the older era may a server ask by itself.
+        let ask = (!level::is_modern(context)).then(|| context.peer.clone());
+        Ok(Begun { program: program.unwrap_or_default(), call, tap, permit, ask, escapes })
     }
 
     /// The channel of one request: it hears what it opted into, until it is cancelled.
@@ -176,18 +203,12 @@ impl<R: Runner> Server<R> {
         entry: &Entry,
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
-        let asked = match arguments::run(params.arguments, self.offer.stdin_bytes) {
-            Ok(asked) => asked,
-            Err(message) => return Ok(payload::error(message)),
+    ) -> Result<CallToolResponse, ErrorData> {
+        let begun = match self.begin(entry, params, context) {
+            Ok(begun) => begun,
+            Err(early) => return early,
         };
-        let permit = match self.place() {
-            Ok(permit) => permit,
-            Err(message) => return Ok(payload::error(message)),
-        };
-        let tap = Arc::new(Tap::default());
-        let escapes = asked.escapes;
-        let (program, call) = self.call(entry, asked, context, Arc::clone(&tap));
+        let Begun { program, call, tap, permit, ask, escapes } = begun;
         let (channel, over) = (self.own_channel(entry, context)?, CancellationToken::new());
         let token = context.meta.get_progress_token();
         let teller = tokio::spawn(stream::tell(tap, channel, escapes, token, over.clone()));
@@ -195,7 +216,7 @@ impl<R: Runner> Server<R> {
         let cancel = self.stop.child_token();
         let caller = context.ct.clone();
         let task = tokio::spawn(async move {
-            let mut run = std::pin::pin!(runner.run(call, cancel.clone()));
+            let mut run = std::pin::pin!(settled(runner.as_ref(), call, cancel.clone(), ask));
             let outcome = tokio::select! {
                 outcome = &mut run => outcome,
                 () = caller.cancelled() => {
@@ -222,7 +243,7 @@ impl<R: Runner> Server<R> {
                 if let Some(asked) = context.extensions.get::<Asked>() {
                     asked.hold(permit);
                 }
-                Ok(payload::result_as(&program, outcome, escapes))
+                Ok(consent::response(&program, outcome, escapes))
             }
             Err(error) => {
                 tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");
@@ -240,6 +261,37 @@ impl<R: Runner> Server<R> {
         let mut meta = MetaObject::new();
         meta.insert(SERVER_INFO.to_owned(), info);
         Some(meta)
+    }
+}
+
+/// A call that is ready to be handed on.
+pub(super) struct Begun {
+    pub(super) program: String,
+    pub(super) call: Call,
+    pub(super) tap: Arc<Tap>,
+    pub(super) permit: OwnedSemaphorePermit,
+    /// The client, where the server may ask it for consent by itself.
+    pub(super) ask: Option<Peer<RoleServer>>,
+    /// What becomes of terminal control in the output.
+    pub(super) escapes: Escapes,
+}
+
+/// An answer that is there before anything was handed on.
+pub(super) type Early = Result<CallToolResponse, ErrorData>;
+
+/// Runs a call to its end. Where a person has to agree to it and `ask` may be asked, asks in between.
+pub(super) async fn settled<R: Runner>(
+    runner: &R,
+    call: Call,
+    cancel: CancellationToken,
+    ask: Option<Peer<RoleServer>>,
+) -> Outcome {
+    match (runner.run(call, cancel.clone()).await, ask) {
+        (Outcome::Ask(question), Some(peer)) => {
+            let decision = consent::put(&peer, &question, &cancel).await;
+            runner.run(question.answered(decision), cancel).await
+        }
+        (outcome, _) => outcome,
     }
 }
 
@@ -279,20 +331,56 @@ impl<R: Runner> ServerHandler for Server<R> {
             Ok(match entry.verb {
                 Verb::Run => self.run(entry, params, &context).await?,
                 Verb::Start => self.start(entry, params, &context).await?,
-                Verb::Poll => self.poll(entry, params),
-                Verb::Output => self.output(entry, params),
-                Verb::Kill => self.kill(entry, params),
+                Verb::Poll => self.poll(entry, params).into(),
+                Verb::Output => self.output(entry, params).into(),
+                Verb::Kill => self.kill(entry, params).into(),
                 Verb::Allowed => match arguments::none(params.arguments) {
                     Ok(()) => {
                         CallToolResult::success(vec![ContentBlock::text(self.offer.allowed(&entry.kit))])
                     }
                     Err(message) => payload::error(message),
-                },
+                }
+                .into(),
             })
         };
-        let mut result = unwound::answered(&entry.tool.name, work).await?;
+        let mut response = unwound::answered(&entry.tool.name, work).await?;
+        let meta = self.meta(&context);
+        match &mut response {
+            CallToolResponse::Complete(result) => result.meta = meta,
+            CallToolResponse::InputRequired(result) => result.meta = meta,
+            CallToolResponse::Task(result) => result.meta = meta,
+            _ => {}
+        }
+        Ok(response)
+    }
+
+    async fn get_task(
+        &self,
+        params: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let job = self.tasked(&params.task_id)?;
+        let mut result = GetTaskResult::new(self.detailed(&job)?);
         result.meta = self.meta(&context);
-        Ok(result.into())
+        Ok(result)
+    }
+
+    /// No task of ours waits for an answer: consent is asked for before there is one.
+    async fn update_task(
+        &self,
+        params: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasked(&params.task_id).map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        params: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasked(&params.task_id)?.kill();
+        Ok(())
     }
 
     async fn set_level(

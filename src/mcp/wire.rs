@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rmcp::model::{
     ClientNotification, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, JsonRpcMessage,
-    ProtocolVersion, RequestId,
+    ProtocolVersion, RequestId, ServerNotification,
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -170,7 +170,8 @@ where
                     return None;
                 }
             }
-            // This server asks its clients nothing.
+            JsonRpcMessage::Response(response) if self.in_flight.settled(Some(&response.id)) => {}
+            JsonRpcMessage::Error(error) if self.in_flight.settled(error.id.as_ref()) => {}
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
                 tracing::debug!("dropped an answer to a request that was never made");
                 return None;
@@ -264,7 +265,16 @@ where
         let id = match &mut item {
             JsonRpcMessage::Response(response) => Some(&mut response.id),
             JsonRpcMessage::Error(error) => error.id.as_mut(),
-            _ => None,
+            JsonRpcMessage::Request(request) => {
+                self.in_flight.asked(&request.id);
+                None
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ServerNotification::CancelledNotification(cancelled) = &notification.notification {
+                    self.in_flight.settled(cancelled.params.request_id.as_ref());
+                }
+                None
+            }
         };
         let (wanted, place) = match id {
             Some(id) => {

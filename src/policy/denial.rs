@@ -56,6 +56,7 @@ impl Denial {
             RuleKind::Cwd => "cwd",
             RuleKind::Env => "environment",
             RuleKind::Limit => "limit",
+            RuleKind::Consent => "consent",
             RuleKind::Allow | RuleKind::AllowPattern => "name",
             RuleKind::ArgDeny if self.rule == super::paths::RULE => "path",
             RuleKind::ArgDeny => "argument",
@@ -89,6 +90,8 @@ pub enum RuleKind {
     Env,
     /// A size or count.
     Limit,
+    /// The consent of a person.
+    Consent,
 }
 
 /// Machine code of a refusal, as the audit field `reason` spells it.
@@ -116,6 +119,20 @@ pub enum Reason {
     LimitTooHigh,
     /// As many commands run already as the policy allows.
     RateLimited,
+    /// Nobody can be asked for consent.
+    ConsentUnavailable,
+    /// The person who was asked said no.
+    ConsentDeclined,
+    /// The question was closed without an answer.
+    ConsentCancelled,
+    /// The answer came too late.
+    ConsentExpired,
+    /// The answer had been used before.
+    ConsentReplayed,
+    /// The answer is about another command, or was given to another caller.
+    ConsentMismatch,
+    /// The answer belongs to no question of this server.
+    ConsentForged,
 }
 
 impl RuleKind {
@@ -130,6 +147,7 @@ impl RuleKind {
             Self::Cwd => "cwd",
             Self::Env => "env",
             Self::Limit => "limit",
+            Self::Consent => "consent",
         }
     }
 }
@@ -150,6 +168,13 @@ impl Reason {
             Self::EmptyCommand => "empty_command",
             Self::LimitTooHigh => "limit_too_high",
             Self::RateLimited => "rate_limited",
+            Self::ConsentUnavailable => "consent_unavailable",
+            Self::ConsentDeclined => "consent_declined",
+            Self::ConsentCancelled => "consent_cancelled",
+            Self::ConsentExpired => "consent_expired",
+            Self::ConsentReplayed => "consent_replayed",
+            Self::ConsentMismatch => "consent_mismatch",
+            Self::ConsentForged => "consent_forged",
         }
     }
 }

@@ -19,7 +19,7 @@ use super::names::{self, DeniedNames};
 use super::paths::{self, View};
 use super::toolkit::Narrowed;
 use super::words::quoted;
-use super::{Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict};
+use super::{Asking, Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::config::program::Program;
 use crate::config::workspace::{Cwd, CwdError};
 use crate::config::{Command, Config, Limits};
@@ -63,6 +63,8 @@ pub struct Rule<'a> {
     pub id: &'static str,
     /// Kind of it.
     pub kind: RuleKind,
+    /// A person has to agree, each time (`consent = "ask"`).
+    pub asks: bool,
     grant: Grant<'a>,
 }
 
@@ -177,12 +179,14 @@ impl Policy {
     #[must_use]
     pub fn judge(&self, request: &Request, cwd: Result<Cwd, CwdError>) -> Verdict {
         match self.authorize(request, cwd) {
-            Ok(authorized) => Verdict::Allow(Box::new(authorized)),
+            Ok((authorized, false)) => Verdict::Allow(Box::new(authorized)),
+            Ok((authorized, true)) => Verdict::Ask(Box::new(Asking::new(Box::new(authorized), request))),
             Err(denial) => Verdict::Deny(denial),
         }
     }
 
-    fn authorize(&self, request: &Request, cwd: Result<Cwd, CwdError>) -> Result<Authorized, Denial> {
+    /// The authorisation, and whether a person has to agree before anybody gets it.
+    fn authorize(&self, request: &Request, cwd: Result<Cwd, CwdError>) -> Result<(Authorized, bool), Denial> {
         let argv: Vec<&[u8]> = request.argv.iter().map(Vec::as_slice).collect();
         let toolkit = request.toolkit.as_deref();
         let rule = self.judge_toolkit(&argv, toolkit, &cwd, &request.env)?;
@@ -203,7 +207,7 @@ impl Policy {
         }
         let argv: Result<Vec<CString>, NulError> =
             request.argv.iter().map(|arg| CString::new(arg.as_slice())).collect();
-        Ok(Authorized {
+        let authorized = Authorized {
             argv: argv.map_err(|error| nul(&error))?,
             target: command.program.clone().map_or(Target::Missing, Target::Found),
             env,
@@ -213,7 +217,8 @@ impl Policy {
             timeout,
             timeout_clamped,
             rule: rule.id.to_owned(),
-        })
+        };
+        Ok((authorized, rule.asks))
     }
 
     /// Judges a request of a toolkit as [`Policy::judge_call`] does: its names first, then everything
@@ -229,7 +234,9 @@ impl Policy {
         env: &[(String, String)],
     ) -> Result<Rule<'a>, Denial> {
         let kit = self.narrowing(toolkit)?;
-        self.judge_placed(argv, Place { list: &self.own, kit, level: 0, depth: 0 }, cwd, env)
+        let rule = self.judge_placed(argv, Place { list: &self.own, kit, level: 0, depth: 0 }, cwd, env)?;
+        let kit = toolkit.and_then(|prefix| self.config.toolkits.get(prefix));
+        Ok(Rule { asks: rule.asks || kit.is_some_and(|kit| kit.consent), ..rule })
     }
 
     /// What a toolkit is narrowed to. A prefix that the policy does not have is refused.
@@ -316,8 +323,14 @@ impl Policy {
                 return Err(refused.clone());
             }
             self.check_place(text)?;
-            self.check_arguments(&entry.grammars, &entry.command, rest, place)?;
-            return Ok(Rule { id: "allow", kind: RuleKind::Allow, grant: Grant::Listed(&entry.command) });
+            let nested = self.check_arguments(&entry.grammars, &entry.command, rest, place)?;
+            let asks = self.config.consent || entry.command.consent || nested;
+            return Ok(Rule {
+                id: "allow",
+                kind: RuleKind::Allow,
+                asks,
+                grant: Grant::Listed(&entry.command),
+            });
         }
         self.denied.check_asked(name)?;
         let Some((id, kind)) = list.admits(text) else { return Err(list.not_listed(name)) };
@@ -325,7 +338,7 @@ impl Policy {
         let program = self.config.programs.find(text);
         let grammars = Grammars::of(&self.library, name, program.as_deref())
             .map_err(|problem| grammars::broken(&problem))?;
-        let (mut judged, mut presets) = (false, &grammars);
+        let (mut judged, mut presets, mut asks) = (false, &grammars, self.config.consent);
         if let Some(program) = &program {
             self.denied.check_resolved(name, program)?;
             let commands = self.by_file.get(&(program.dev, program.ino));
@@ -333,15 +346,15 @@ impl Policy {
                 // A hard link hides the name that the file has a grammar under.
                 let grammars = if grammars.is_empty() { own } else { &grammars };
                 presets = grammars;
-                self.check_arguments(grammars, command, rest, place)?;
+                asks |= command.consent | self.check_arguments(grammars, command, rest, place)?;
                 judged = true;
             }
         }
         if !judged {
-            self.check_arguments(&grammars, &Command::plain(text, None), rest, place)?;
+            asks |= self.check_arguments(&grammars, &Command::plain(text, None), rest, place)?;
         }
         let grant = Grant::Plain(program, presets.clone());
-        Ok(Rule { id, kind, grant })
+        Ok(Rule { id, kind, asks, grant })
     }
 
     /// A program is never one of the workspace, which whoever writes there chooses.
@@ -362,15 +375,16 @@ impl Policy {
         Err(Denial::new(rule, RuleKind::BuiltinDeny, reason, message).at(0).instead(instead))
     }
 
+    /// Whether a command in the arguments asks for consent.
     fn check_arguments(
         &self,
         grammars: &Grammars,
         command: &Command,
         rest: &[&[u8]],
         place: Place<'_>,
-    ) -> Result<(), Denial> {
+    ) -> Result<bool, Denial> {
         if !self.config.argument_rules {
-            return Ok(());
+            return Ok(false);
         }
         let view = View {
             workspace: &self.config.workspace.path,
@@ -380,7 +394,7 @@ impl Policy {
         let view = (!command.any_path).then_some(view);
         let Some((_, nested)) = grammars.check(command, rest, view)?.and_then(|at| rest.split_at_checked(at))
         else {
-            return Ok(());
+            return Ok(false);
         };
         if place.depth >= NESTED {
             return Err(too_large(
@@ -391,7 +405,7 @@ impl Policy {
         let place = Place { depth: place.depth.saturating_add(1), ..place };
         let start = rest.len().saturating_sub(nested.len()).saturating_add(1);
         match self.judge_nested(nested, place) {
-            Ok(_) => Ok(()),
+            Ok(rule) => Ok(rule.asks),
             Err(denial) => Err(denial.nested_at(start)),
         }
     }

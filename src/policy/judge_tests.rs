@@ -31,6 +31,7 @@ fn denied(verdict: Verdict) -> Denial {
     match verdict {
         Verdict::Deny(denial) => denial,
         Verdict::Allow(authorized) => panic!("allowed: {:?}", authorized.argv()),
+        Verdict::Ask(asking) => panic!("asks: {asking:?}"),
     }
 }
 
@@ -39,6 +40,7 @@ fn allowed(verdict: Verdict) -> Box<Authorized> {
     match verdict {
         Verdict::Allow(authorized) => authorized,
         Verdict::Deny(denial) => panic!("denied: {denial:?}"),
+        Verdict::Ask(asking) => panic!("asks: {asking:?}"),
     }
 }
 

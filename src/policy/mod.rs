@@ -7,6 +7,7 @@
 mod allow;
 mod arguments;
 mod authorized;
+pub mod consent;
 mod denial;
 mod environment;
 pub mod grammar;
@@ -23,6 +24,7 @@ mod words;
 
 pub use allow::AllowList;
 pub use authorized::{Authorized, Target};
+pub use consent::Asking;
 pub use denial::{Denial, Reason, RuleKind};
 pub use judge::{Policy, Rule};
 
@@ -51,6 +53,8 @@ pub struct Request {
 pub enum Verdict {
     /// It may run, exactly as judged.
     Allow(Box<Authorized>),
+    /// It may run once a person has agreed to it.
+    Ask(Box<Asking>),
     /// It may not.
     Deny(Denial),
 }

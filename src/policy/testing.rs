@@ -48,6 +48,7 @@ pub(crate) fn config(names: &[&str]) -> Config {
             max_finished_jobs: 16,
             job_ttl: Duration::from_secs(600),
             max_job_time: Duration::from_secs(3600),
+            consent_time: Duration::from_secs(300),
         },
         sandbox: SandboxConfig {
             read: vec![PathBuf::from("/usr/share")],
@@ -60,6 +61,7 @@ pub(crate) fn config(names: &[&str]) -> Config {
         commands: names.iter().map(|name| ((*name).to_owned(), Arc::new(command(name)))).collect(),
         allow_patterns: Vec::new(),
         allow_any: false,
+        consent: false,
         argument_rules: true,
         toolkits: BTreeMap::from([("sh".to_owned(), Toolkit::plain("sh", None))]),
         server: Default::default(),

@@ -77,6 +77,7 @@ fn start<'a>(argv: &'a [Vec<u8>], env_names: &'a [String]) -> RunStart<'a> {
         sandbox: sandbox(),
         rule_id: "allow",
         rule_kind: "allow",
+        consent: None,
         stamps: Stamps {
             argument_rules_off: true,
             allow_any: true,
@@ -95,6 +96,7 @@ fn denied<'a>(argv: &'a [Vec<u8>]) -> RunDenied<'a> {
         rule_id: "default",
         rule_kind: "allow",
         reason: "command_not_allowed",
+        consent: None,
         stamps: Stamps::default(),
     }
 }

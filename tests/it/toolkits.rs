@@ -332,8 +332,8 @@ fn under_a_policy_file_a_document_only_narrows() {
 const BAD: &[(&str, &str)] = &[
     (
         r#"{"allow": ["cat"], "timeut": 5}"#,
-        "Unknown config key(s) for cofferdam's Shell toolkit: timeut. Valid keys: allow, allow-any, cwd, \
-         isolate-terminal, job-ttl, max-finished-jobs, max-jobs, max-output-bytes, max-output-lines, timeout, \
+        "Unknown config key(s) for cofferdam's Shell toolkit: timeut. Valid keys: allow, allow-any, consent, \
+         cwd, isolate-terminal, job-ttl, max-finished-jobs, max-jobs, max-output-bytes, max-output-lines, timeout, \
          and prefix; did you mean timeout?",
     ),
     (

@@ -147,6 +147,7 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
             max_finished_jobs: 16,
             job_ttl: Duration::from_secs(600),
             max_job_time: Duration::from_secs(3600),
+            consent_time: Duration::from_secs(300),
         },
         sandbox: SandboxConfig {
             read: Vec::new(),
@@ -159,6 +160,7 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
         commands: BTreeMap::new(),
         allow_patterns: Vec::new(),
         allow_any: false,
+        consent: false,
         argument_rules: true,
         toolkits: BTreeMap::new(),
         server: Default::default(),

@@ -101,6 +101,7 @@ fn start<'a>(argv: &'a [Vec<u8>]) -> RunStart<'a> {
         sandbox: SandboxFacts::default(),
         rule_id: "allow",
         rule_kind: "allow",
+        consent: None,
         stamps: Stamps::default(),
     }
 }
@@ -205,6 +206,7 @@ fn sixteen_callers_share_writes_and_syncs() {
                 rule_id: "default",
                 rule_kind: "allow",
                 reason: "command_not_allowed",
+                consent: None,
                 stamps: Stamps::default(),
             };
             wait(audit.run_denied(&Context::default(), &facts)).unwrap();

@@ -4,6 +4,7 @@
 //! vectors: a file of JSON lines, else the examples of all grammars and of both policies. Called by
 //! `check` only; starts nothing.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -60,8 +61,17 @@ impl Change {
     }
 }
 
-/// A verdict: whether it is allowed, and the rule that says so.
-type Verdict = (bool, String);
+/// A verdict: how far it is allowed, and the rule that says so.
+type Verdict = (Reach, String);
+
+/// How far a command is allowed, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    Refused,
+    /// A person has to agree.
+    Asked,
+    Allowed,
+}
 
 /// Rows with the same change, by change and by the rules before and after.
 #[derive(Debug, Default)]
@@ -140,12 +150,13 @@ pub(super) fn compare<'r>(before: &Policy, after: &Policy, rows: &'r [Row]) -> R
     let mut diff = Diff { rows: rows.len(), ..Diff::default() };
     for row in rows {
         let (old, new) = (judge(before, row)?, judge(after, row)?);
-        let change = match (old.0, new.0) {
-            (false, true) => Change::Allowed,
-            (true, false) => Change::Refused,
-            _ if old.1 == new.1 => continue,
-            (true, true) => Change::StillAllowed,
-            (false, false) => Change::StillRefused,
+        // With consent is less than without: to drop it allows something.
+        let change = match old.0.cmp(&new.0) {
+            Ordering::Less => Change::Allowed,
+            Ordering::Greater => Change::Refused,
+            Ordering::Equal if old.1 == new.1 => continue,
+            Ordering::Equal if old.0 == Reach::Refused => Change::StillRefused,
+            Ordering::Equal => Change::StillAllowed,
         };
         diff.groups.entry((change, old.1, new.1)).or_default().push(row);
     }
@@ -158,8 +169,9 @@ fn judge(policy: &Policy, row: &Row) -> Result<Verdict, String> {
         names.map(|names| policy.allow_list(&names, &[])).transpose().map_err(|error| error.to_string())?;
     let argv: Vec<&[u8]> = row.argv.iter().map(String::as_bytes).collect();
     Ok(match policy.judge_argv(&argv, list.as_ref()) {
-        Ok(rule) => (true, rule.id.to_owned()),
-        Err(denial) => (false, denial.rule.into_owned()),
+        Ok(rule) if rule.asks => (Reach::Asked, format!("{}, with consent", rule.id)),
+        Ok(rule) => (Reach::Allowed, rule.id.to_owned()),
+        Err(denial) => (Reach::Refused, denial.rule.into_owned()),
     })
 }
 

@@ -42,6 +42,7 @@ fn ran(outcome: Outcome) -> Result<Box<Report>, Failed> {
     match outcome {
         Outcome::Ran(report) => Ok(report),
         Outcome::Denied(denial) => Err(format!("the policy refuses the attempts: {}", denial.message)),
+        Outcome::Ask(_) => Err("the policy asks for consent to the attempts".to_owned()),
         Outcome::AuditUnavailable(e) | Outcome::Unrecorded(e) => Err(e.to_string()),
         Outcome::NotStarted(failed) => Err(format!(
             "the attempts could not be started ({}): {}; this program must be executable for the user of \
@@ -135,6 +136,7 @@ pub(super) async fn names(appliance: &Appliance) -> Result<Vec<Line>, Failed> {
             Outcome::Denied(denial) => (Answered::Blocked, format!("refused: {}", denial.rule)),
             Outcome::Ran(_) => (Answered::Open, "it ran".to_owned()),
             Outcome::NotStarted(failed) => (Answered::Open, format!("allowed ({})", failed.message)),
+            Outcome::Ask(_) => (Answered::Open, "it would run with consent".to_owned()),
             Outcome::AuditUnavailable(e) | Outcome::Unrecorded(e) => return Err(e.to_string()),
         };
         lines.push(Line { layer: Layer::Names, id, what, expected, result, detail });

@@ -194,8 +194,10 @@ pub(super) fn write_answer<T: AsRef<str>>(
     out.extend_from_slice(b",\"reason\":");
     let name = argv.first().map_or("", AsRef::as_ref);
     serde_json::to_writer(&mut *out, &sentence(verdict, name))?;
-    if let Err(denial) = verdict {
-        write_denial(out, argv, denial)?;
+    match verdict {
+        Ok(rule) if rule.asks => out.extend_from_slice(b",\"consent\":\"ask\""),
+        Ok(_) => {}
+        Err(denial) => write_denial(out, argv, denial)?,
     }
     if let Some(walls) = walls {
         out.extend_from_slice(b",\"profile\":");

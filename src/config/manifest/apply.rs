@@ -133,6 +133,11 @@ impl Entry {
                 faults.add(&dotted(&self.key, ceiling.key), what);
             }
         }
+        if self.consent && !config.argument_rules {
+            let what = "the policy has argument_rules = \"off\", and a command in the arguments of another would not \
+                        be asked about: keep one";
+            faults.add(&dotted(&self.key, "consent"), what);
+        }
         let directory = self.cwd.as_ref().and_then(|path| match config.workspace.resolve(Some(path)) {
             Ok(cwd) => Some(cwd.path().to_path_buf()),
             Err(error) => {
@@ -147,6 +152,7 @@ impl Entry {
             commands: self.allow.clone(),
             directory: directory.filter(|path| *path != config.workspace.path),
             limits: (!self.ceilings.is_empty()).then_some(limits),
+            consent: self.consent,
             description: None,
         }
     }
@@ -189,6 +195,7 @@ fn is_default(toolkits: &BTreeMap<String, Toolkit>) -> bool {
             && kit.commands.is_none()
             && kit.directory.is_none()
             && kit.limits.is_none()
+            && !kit.consent
             && kit.description.is_none()
     });
     first && all.next().is_none()

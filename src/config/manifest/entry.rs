@@ -15,9 +15,10 @@ use crate::config::toolkits::DEFAULT_PREFIX;
 use crate::config::values;
 
 /// Settings of the pack, as its errors list them; `prefix` stands beside them.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "allow",
     "allow-any",
+    "consent",
     "cwd",
     "isolate-terminal",
     "job-ttl",
@@ -72,12 +73,14 @@ pub(super) struct Entry {
     /// Canonical path of the directory.
     pub(super) cwd: Option<PathBuf>,
     pub(super) ceilings: Vec<Ceiling>,
+    /// A person is asked before each call.
+    pub(super) consent: bool,
 }
 
 impl Entry {
     pub(super) fn read(key: String, settings: &Map<String, Value>, faults: &mut Faults) -> Self {
-        let mut entry =
-            Self { key, prefix: DEFAULT_PREFIX.into(), allow: None, cwd: None, ceilings: Vec::new() };
+        let prefix = DEFAULT_PREFIX.into();
+        let mut entry = Self { key, prefix, allow: None, cwd: None, ceilings: Vec::new(), consent: false };
         unknown(&entry.key, settings, faults);
         for (name, value) in settings {
             if let Err(what) = entry.setting(name, value) {
@@ -127,6 +130,11 @@ impl Entry {
     fn setting(&mut self, name: &str, value: &Value) -> Result<(), String> {
         match name {
             "allow-any" if !value.is_boolean() => Err(format!("takes true or false, not {}", kind(value))),
+            "consent" if value.as_str() == Some("ask") => {
+                self.consent = true;
+                Ok(())
+            }
+            "consent" => Err(format!("takes \"ask\" (or leave it out), not {value}")),
             "prefix" => {
                 let prefix = value.as_str().ok_or_else(|| format!("takes a string, not {}", kind(value)))?;
                 values::tool_prefix(prefix)?;

@@ -39,7 +39,7 @@ fn the_errors_of_the_pack_are_kept() {
     assert_eq!(
         faults(r#"{"tools": {"Shell": {"allow": ["git"], "timeut": 5}}}"#),
         "m.json: tools.Shell: Unknown config key(s) for cofferdam's Shell toolkit: timeut. Valid keys: allow, \
-         allow-any, cwd, isolate-terminal, job-ttl, max-finished-jobs, max-jobs, max-output-bytes, \
+         allow-any, consent, cwd, isolate-terminal, job-ttl, max-finished-jobs, max-jobs, max-output-bytes, \
          max-output-lines, timeout, and prefix; did you mean timeout?"
     );
     let empty = "m.json: tools.Shell.allow: Shell toolkit requires a non-empty allow list (or allow-any: true when \

@@ -87,7 +87,7 @@ const BAD: &[Row] = &[
     ("allow = [\"ls\"]\n[audit]\non_failure = \"ignore\"", 4, "audit.on_failure", &["valid: refuse"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncommands = [\"lz\"]", 4, "toolkit.git.commands[0]", &["not allowed by this policy", "valid: ls"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncommands = []", 3, "toolkit.git.commands", &["admits nothing"]),
-    ("allow = [\"ls\"]\n[toolkit.git]\ncomands = [\"ls\"]", 4, "toolkit.git.comands", &["unknown key", "did you mean commands?", "valid: commands, cwd, description, limits"]),
+    ("allow = [\"ls\"]\n[toolkit.git]\ncomands = [\"ls\"]", 4, "toolkit.git.comands", &["unknown key", "did you mean commands?", "valid: commands, cwd, description, consent, limits"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncwd = \"/\"", 4, "toolkit.git.cwd", &["outside of the workspace", "name a directory of the workspace"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncwd = \"none\"", 4, "toolkit.git.cwd", &["not an existing directory: none"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ndescription = \"a\\u0007\"", 4, "toolkit.git.description", &["control character"]),
