@@ -112,6 +112,7 @@ impl<R: Runner> Server<R> {
             client_version,
             protocol_version: request.protocol_version().map(|version| version.to_string()),
             trace: request.meta.get_traceparent().and_then(trace),
+            line: None,
         }
     }
 
