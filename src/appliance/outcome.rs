@@ -29,6 +29,8 @@ pub struct Call {
     pub tap: Option<Arc<Tap>>,
     /// The caller's own reason to refuse it: it is not judged, but recorded as every refusal is.
     pub refused: Option<Denial>,
+    /// Where as many run already as the policy allows, it waits for a place, and is not refused.
+    pub queued: bool,
 }
 
 /// What became of a call.

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Toolkit};
 use crate::policy::{Denial, Reason, RuleKind};
@@ -48,6 +49,38 @@ impl Places {
         let of_all = self.all.try_acquire().map_err(|_| full(self.most, "limits.jobs"))?;
         Ok(Place { _of_all: of_all, _of_kit: of_kit })
     }
+
+    /// The same, once there is one; a caller that goes away gets none. The place of the toolkit comes first,
+    /// always: nobody waits for it who holds one of all.
+    pub(super) async fn wait(
+        &self,
+        toolkit: Option<&str>,
+        cancel: &CancellationToken,
+    ) -> Result<Place<'_>, Denial> {
+        let kit = toolkit.and_then(|prefix| self.kits.get(prefix).map(|own| (prefix, own)));
+        let both = async {
+            let of_kit = match kit {
+                None => None,
+                Some((prefix, (places, most))) => Some(
+                    places.acquire().await.map_err(|_| full(*most, &format!("toolkit.{prefix}.limits.jobs")))?,
+                ),
+            };
+            let of_all = self.all.acquire().await.map_err(|_| full(self.most, "limits.jobs"))?;
+            Ok(Place { _of_all: of_all, _of_kit: of_kit })
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(given_up()),
+            place = both => place,
+        }
+    }
+}
+
+/// Why a command got no place: nobody waits for it any more.
+fn given_up() -> Denial {
+    let message = "cancelled, or out of time, while it waited for a place among the commands that run";
+    Denial::new("limits.jobs", RuleKind::Limit, Reason::RateLimited, message)
+        .instead("ask for fewer commands at once, or again when others have ended")
 }
 
 fn full(most: usize, key: &str) -> Denial {

@@ -40,7 +40,7 @@ use tokio::sync::oneshot;
 use crate::config::{AuditConfig, Sink};
 
 pub use facts::{
-    Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunStart, SandboxFacts,
+    Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd, RunJudged, RunStart, SandboxFacts,
     SandboxState, ServerStart, Stamps, StopReason,
 };
 pub use open_run::OpenRun;
@@ -95,6 +95,19 @@ pub struct Context {
     pub protocol_version: Option<String>,
     /// W3C trace id and parent span id.
     pub trace: Option<(String, String)>,
+    /// The batch that it belongs to.
+    pub batch: Option<Batch>,
+}
+
+/// Place of a command in a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Shared by all of its commands.
+    pub id: String,
+    /// Place in the request, from 0.
+    pub index: usize,
+    /// Commands of the batch.
+    pub size: usize,
 }
 
 /// The open audit log of this process. Clones share one writer; the last one to go waits until all
@@ -264,6 +277,14 @@ impl Audit {
     /// When the record could not be made durable.
     pub async fn run_denied(&self, context: &Context, facts: &RunDenied<'_>) -> Result<(), AuditError> {
         self.durable(record::run_denied(&self.0.site, context, facts)).await
+    }
+
+    /// Records a verdict that was asked for without a run. Durable before it resolves.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn run_judged(&self, context: &Context, facts: &RunJudged<'_>) -> Result<(), AuditError> {
+        self.durable(record::run_judged(&self.0.site, context, facts)).await
     }
 
     /// Records that a run is about to start. Durable before it resolves: only then may anything be
