@@ -6,6 +6,7 @@
 mod hints;
 pub mod host;
 mod judged;
+mod line;
 mod outcome;
 mod places;
 mod recording;
@@ -13,10 +14,13 @@ mod records;
 
 pub use hints::Hint;
 pub use judged::Judged;
+pub use line::{JudgedStage, LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
+pub(crate) use outcome::sandbox;
 pub use outcome::{Call, NotStarted, Outcome, Report};
 pub use recording::Recording;
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,7 +31,7 @@ use self::places::Places;
 use crate::audit::{Audit, AuditError, HostFacts, OpenRun};
 use crate::config::{Command, Config, ConfigError, Limits, RunUser, server_environment};
 use crate::fault;
-use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
+use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Running, Touch};
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Finished, Outputs};
 use crate::run::{Budget, Chunk, Exit, Tap};
@@ -196,7 +200,7 @@ impl Appliance {
         // Held until the end is recorded.
         let placed = match judged {
             Ok(plan) if queued => {
-                self.places.wait(request.toolkit.as_deref(), &cancel).await.map(|place| (plan, place))
+                self.places.wait_many(request.toolkit.as_deref(), 1, &cancel).await.map(|place| (plan, place))
             }
             Ok(plan) => self.places.take(request.toolkit.as_deref()).map(|place| (plan, place)),
             Err(denial) => Err(denial),
@@ -311,16 +315,26 @@ impl Appliance {
         };
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
-        let facts = self.launcher.facts();
-        // The kernel counts the processes of all runs of the user, those of other toolkits included.
-        let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
-        let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
-        let running = self.launcher.run(plan, prepared, limits, theirs).await?;
+        let running = self.spawn(plan, prepared, theirs).await?;
         let pid = running.pid();
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let outputs = Outputs { budget, live, tap: tap.unwrap_or_default() };
         let finished = foreground::foreground(running, ours, stdin, outputs, cancel);
         Ok((pid, finished.await.map_err(io_error("capture"))?))
+    }
+
+    /// Starts a command with these descriptors as 0, 1 and 2: the one door to the launcher.
+    async fn spawn(
+        &self,
+        plan: &Authorized,
+        prepared: &Prepared,
+        stdio: [OwnedFd; 3],
+    ) -> Result<Running, LaunchError> {
+        let facts = self.launcher.facts();
+        // The kernel counts the processes of all runs of the user, those of other toolkits included.
+        let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
+        let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
+        self.launcher.run(plan, prepared, limits, stdio).await
     }
 
     /// What the profile seems to have refused to a run that ended by itself.
@@ -350,7 +364,8 @@ impl Appliance {
         hints: Vec<Hint>,
     ) -> Outcome {
         let run_id = open.run_id().to_owned();
-        let end = records::run_end(queue, pid, plan.limits(), &finished);
+        let bytes = (&finished.stdout, &finished.stderr);
+        let end = records::run_end(queue, pid, plan.limits(), &finished.ended, Some(bytes));
         if let Err(e) = self.audit.run_end(open, &end).await {
             return Outcome::Unrecorded(e);
         }

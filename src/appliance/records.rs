@@ -10,7 +10,7 @@ use crate::audit::{
 use crate::config::{Config, Limits, Source};
 use crate::launch::{Ended, EndedBy, Execution, Facts, Fidelity, LaunchError, Prepared};
 use crate::policy::{Authorized, Denial, Request, Target};
-use crate::run::foreground::Finished;
+use crate::run::Captured;
 
 pub(super) fn origin(config: &Config) -> Origin {
     Origin {
@@ -150,16 +150,24 @@ pub(super) fn run_denied<'a>(
     }
 }
 
-pub(super) fn run_end(queue: Duration, pid: i32, limits: &Limits, finished: &Finished) -> RunEnd {
+/// `captured` are its two streams, where they are its own.
+pub(super) fn run_end(
+    queue: Duration,
+    pid: i32,
+    limits: &Limits,
+    ended: &Result<Ended, LaunchError>,
+    captured: Option<(&Captured, &Captured)>,
+) -> RunEnd {
     let end = RunEnd {
         pid: u32::try_from(pid).ok(),
         queue,
-        stdout_bytes: finished.stdout.total_bytes,
-        stderr_bytes: finished.stderr.total_bytes,
-        output_truncated: finished.stdout.dropped.is_some() || finished.stderr.dropped.is_some(),
+        stdout_bytes: captured.map(|(stdout, _)| stdout.total_bytes),
+        stderr_bytes: captured.map(|(_, stderr)| stderr.total_bytes),
+        output_truncated: captured
+            .is_some_and(|(stdout, stderr)| stdout.dropped.is_some() || stderr.dropped.is_some()),
         ..RunEnd::default()
     };
-    let ended = match &finished.ended {
+    let ended = match ended {
         Ok(ended) => ended,
         Err(error) => {
             let (code, text) = ("supervisor_died".to_owned(), error.message.clone());
@@ -242,7 +250,7 @@ pub(super) fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
 /// A run that was allowed and recorded but never executed. The program's own failings (not found,
 /// not executable) are spawn errors; everything else is the sandbox's.
 pub(super) fn not_started(queue: Duration, error: &LaunchError) -> RunEnd {
-    let spawn = matches!(error.step.as_str(), "resolve" | "execve" | "pin" | "chdir");
+    let spawn = matches!(error.step.as_str(), "resolve" | "execve" | "pin" | "chdir" | "redirection");
     RunEnd {
         ending: if spawn { Ending::SpawnError } else { Ending::SandboxError },
         queue,

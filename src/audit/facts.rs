@@ -215,10 +215,10 @@ pub struct RunEnd {
     pub duration: Duration,
     /// Accepted to spawn.
     pub queue: Duration,
-    /// Bytes written to standard output.
-    pub stdout_bytes: u64,
-    /// Bytes written to standard error.
-    pub stderr_bytes: u64,
+    /// Bytes written to standard output, where it was captured for this run alone.
+    pub stdout_bytes: Option<u64>,
+    /// Bytes written to standard error, likewise.
+    pub stderr_bytes: Option<u64>,
     /// The client did not get all of it.
     pub output_truncated: bool,
     /// CPU time in user mode.

@@ -95,8 +95,19 @@ pub struct Context {
     pub protocol_version: Option<String>,
     /// W3C trace id and parent span id.
     pub trace: Option<(String, String)>,
+    /// The line that the command is part of.
+    pub line: Option<LinePart>,
     /// The batch that it belongs to.
     pub batch: Option<Batch>,
+}
+
+/// A command of a line, or the line.
+#[derive(Debug, Clone, Default)]
+pub struct LinePart {
+    /// Shared by all records of the line.
+    pub line_id: String,
+    /// The command, from 1 in the order of the text; absent: the line as a whole.
+    pub stage: Option<u64>,
 }
 
 /// Place of a command in a batch.

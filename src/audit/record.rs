@@ -30,6 +30,8 @@ pub(super) struct Shared {
     members: String,
     cmd: String,
     sandbox: &'static str,
+    /// One command of a line, whose streams are those of the line.
+    line: bool,
 }
 
 /// Correlation members.
@@ -45,6 +47,10 @@ fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Foun
         body.plain("auth", "none");
     }
     body.text_if("request_id", context.request_id.as_deref(), 128, found);
+    if let Some(line) = &context.line {
+        body.text("line_id", &line.line_id, 64, found);
+        body.integer_if("line_stage", line.stage);
+    }
     if let Some((trace, span)) = &context.trace
         && is_hex(trace, 32)
         && is_hex(span, 16)
@@ -146,7 +152,16 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
     body.raw(members.as_str());
     body.raw(rest.as_str());
     body.message(&format!("started {cmd}"));
-    (body, Shared { run_id, members: members.into_text(), cmd, sandbox: facts.sandbox.state.as_str() })
+    (
+        body,
+        Shared {
+            run_id,
+            members: members.into_text(),
+            cmd,
+            sandbox: facts.sandbox.state.as_str(),
+            line: context.line.is_some(),
+        },
+    )
 }
 
 /// `run.denied`.
@@ -240,8 +255,9 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
     body.integer_if("pid", facts.pid.map(u64::from));
     body.millis("duration_ms", facts.duration);
     body.millis("queue_ms", facts.queue);
-    body.integer("stdout_bytes", facts.stdout_bytes);
-    body.integer("stderr_bytes", facts.stderr_bytes);
+    let captured = |bytes: Option<u64>| bytes.or((!shared.line).then_some(0));
+    body.integer_if("stdout_bytes", captured(facts.stdout_bytes));
+    body.integer_if("stderr_bytes", captured(facts.stderr_bytes));
     body.flag("output_truncated", facts.output_truncated);
     if let Some(cpu) = facts.cpu_user {
         body.millis("cpu_user_ms", cpu);

@@ -113,6 +113,7 @@ impl<R: Runner> Server<R> {
             protocol_version: request.protocol_version().map(|version| version.to_string()),
             trace: request.meta.get_traceparent().and_then(trace),
             batch: None,
+            line: None,
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::payload;
 use super::result::{Done, Output, Status, Whole};
-use crate::appliance::{Outcome, Report};
+use crate::appliance::{LineOutcome, LineReport, Outcome, Report, sandbox};
 use crate::audit::AuditError;
 use crate::policy::Denial;
 use crate::run::{Captured, Exit, Stream, Tap};
@@ -29,6 +29,52 @@ pub(super) fn of_command(program: &str, outcome: Outcome, tap: &Tap) -> Done {
         }
         Outcome::Ran(report) => ran(*report, tap),
     }
+}
+
+/// What became of one line.
+pub(super) fn of_line(outcome: LineOutcome, tap: &Tap) -> Done {
+    match outcome {
+        LineOutcome::Denied(denied) => refused(&denied.denial),
+        LineOutcome::AuditUnavailable(error) => unrecorded(&error),
+        LineOutcome::Unrecorded(error) => withheld(&error),
+        LineOutcome::Ran(report) => line(*report, tap),
+    }
+}
+
+fn line(report: LineReport, tap: &Tap) -> Done {
+    let fault = report.stages.iter().find_map(|stage| stage.fault.as_ref());
+    let status = match report.status {
+        _ if report.cancelled => Status::Cancelled,
+        _ if report.timed_out => Status::TimedOut,
+        0 => Status::Succeeded,
+        _ => Status::Failed,
+    };
+    let mut done = Done::bare(status);
+    done.fields.insert("exit_code".to_owned(), report.status.into());
+    let statuses: Vec<Option<i32>> = report.stages.iter().map(|stage| stage.end.status()).collect();
+    // One command says the same by its status; more say it where one of them failed.
+    if statuses.len() > 1 && statuses.iter().flatten().any(|status| *status != 0) {
+        done.fields.insert("statuses".to_owned(), statuses.into());
+    }
+    streams(&mut done.fields, tap);
+    if let Some(fault) = fault {
+        done.fields.insert("error".to_owned(), fault.as_str().into());
+    }
+    if let Some(limit) = report.stages.iter().find_map(|stage| stage.limit) {
+        done.fields.insert("limit".to_owned(), limit.into());
+    }
+    let denied: Vec<_> = report.stages.iter().flat_map(|stage| stage.denied.clone()).collect();
+    let hints: Vec<_> = report.stages.iter().flat_map(|stage| stage.hints.clone()).collect();
+    if !denied.is_empty() || !hints.is_empty() {
+        done.fields.insert("sandbox".to_owned(), sandbox(&denied, &hints));
+    }
+    if report.timeout_clamped {
+        done.fields.insert("timeout_clamped".to_owned(), true.into());
+    }
+    if status == Status::Succeeded {
+        done.output = Some(output(report.status, report.stdout, report.stderr));
+    }
+    done
 }
 
 /// A refusal, with its rule and what to do instead.

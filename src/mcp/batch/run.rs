@@ -14,13 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::runner::Runner;
 use super::outcome;
-use super::plan::{Body, Item, Plan};
+use super::plan::{Argument, Body, Item, Plan};
 use super::result::{Batch, Done, Output, Status, Whole};
-use crate::appliance::{Call, Judged};
+use crate::appliance::{Call, Judged, LineCall};
 use crate::audit::{self, Context};
 use crate::policy::{Denial, Reason, Request, RuleKind};
 use crate::run::Tap;
 use crate::syntax::placeholder::{self, Budget, Field, Reference};
+use crate::syntax::{List, Refusal};
 
 /// Commands are killed at their own timeouts, which end with the batch's. Who still waits for a place then
 /// is given up a moment later.
@@ -179,13 +180,16 @@ impl<R: Runner> Turn<R> {
         let ignored = self.ignored();
         let timeout = self.item.timeout.min(left);
         let tap = Arc::new(Tap::default());
+        let kept = Some(Arc::clone(&tap));
         let mut done = match &self.item.body {
-            Body::Argv { program, .. } => {
-                let call = Call { tap: Some(Arc::clone(&tap)), queued: true, ..self.call(timeout) };
-                let outcome = self.runner.run(call, self.over.clone()).await;
-                outcome::of_command(program, outcome, &tap)
+            Body::Argv { program, args } => {
+                let call = Call { tap: kept, queued: true, ..self.call(program, args, timeout) };
+                outcome::of_command(program, self.runner.run(call, self.over.clone()).await, &tap)
             }
-            Body::Line { .. } => Done::because(Status::Rejected, "not yet"),
+            Body::Line { text, tree } => {
+                let call = LineCall { tap: kept, queued: true, ..self.line(text, tree, timeout) };
+                outcome::of_line(self.runner.run_line(call, self.over.clone()).await, &tap)
+            }
         };
         // It waited for a place until nobody wanted it any more.
         let no_place = done.fields.get("rule").is_some_and(|rule| rule == "limits.jobs");
@@ -217,8 +221,12 @@ impl<R: Runner> Turn<R> {
             return done;
         }
         let judged = match &self.item.body {
-            Body::Argv { .. } => self.runner.judge(self.call(self.item.timeout)).await,
-            Body::Line { .. } => return Done::because(Status::Rejected, "not yet"),
+            Body::Argv { program, args } => {
+                self.runner.judge(self.call(program, args, self.item.timeout)).await
+            }
+            Body::Line { text, tree } => {
+                self.runner.judge_line(self.line(text, tree, self.item.timeout)).await
+            }
         };
         match judged {
             Ok(Judged::Allowed(rule)) => {
@@ -241,23 +249,12 @@ impl<R: Runner> Turn<R> {
     }
 
     /// The call of an argument vector, its placeholders bound; one that is refused is not judged.
-    fn call(&self, timeout: Duration) -> Call {
-        let (argv, refused) = match &self.item.body {
-            Body::Argv { program, args } => {
-                let mut argv = vec![program.clone().into_bytes()];
-                match self.bound(args.iter().map(|argument| &argument.word)) {
-                    Ok(words) => {
-                        argv.extend(words.into_iter().map(String::into_bytes));
-                        (argv, None)
-                    }
-                    Err(denial) => {
-                        argv.extend(args.iter().map(|argument| argument.text.clone().into_bytes()));
-                        (argv, Some(denial))
-                    }
-                }
-            }
-            Body::Line { text, .. } => (vec![text.clone().into_bytes()], None),
+    fn call(&self, program: &str, args: &[Argument], timeout: Duration) -> Call {
+        let (words, refused) = match self.arguments(args) {
+            Ok(words) => (words, None),
+            Err(denial) => (args.iter().map(|argument| argument.text.clone()).collect(), Some(denial)),
         };
+        let argv = std::iter::once(program.to_owned()).chain(words).map(String::into_bytes).collect();
         let request = Request {
             argv,
             cwd: self.item.cwd.clone(),
@@ -266,8 +263,31 @@ impl<R: Runner> Turn<R> {
             toolkit: self.shared.toolkit.clone(),
             ..Request::default()
         };
-        let context = Context { batch: Some(self.place.clone()), ..self.shared.context.clone() };
-        Call { request, context, refused: refused.or_else(|| self.misplaced()), ..Call::default() }
+        let refused = refused.or_else(|| self.misplaced());
+        Call { request, context: self.context(), refused, ..Call::default() }
+    }
+
+    /// The call of a line, likewise. A refusal of the whole is recorded by its words, as they were written.
+    fn line(&self, text: &str, tree: &Result<List, Refusal>, timeout: Duration) -> LineCall {
+        let (list, refused) = match tree.as_ref().map_err(unread).and_then(|tree| self.tree(tree)) {
+            Ok(list) => (list, self.misplaced()),
+            Err(denial) => (List::default(), Some(denial)),
+        };
+        LineCall {
+            list,
+            cwd: self.item.cwd.clone(),
+            env: self.variables(),
+            timeout: Some(timeout),
+            toolkit: self.shared.toolkit.clone(),
+            context: self.context(),
+            refused,
+            shown: Some(text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()),
+            ..LineCall::default()
+        }
+    }
+
+    fn context(&self) -> Context {
+        Context { batch: Some(self.place.clone()), ..self.shared.context.clone() }
     }
 
     /// A working directory is relative here, always.
@@ -288,16 +308,13 @@ impl<R: Runner> Turn<R> {
         names.filter(|name| !self.shared.variables.contains(name)).cloned().collect()
     }
 
-    /// Words with the outputs of earlier commands in the places of placeholders.
-    fn bound<'w>(
-        &self,
-        words: impl Iterator<Item = &'w crate::syntax::tree::Word>,
-    ) -> Result<Vec<String>, Denial> {
+    /// Arguments with the outputs of earlier commands in the places of placeholders.
+    fn arguments(&self, args: &[Argument]) -> Result<Vec<String>, Denial> {
         self.bindable()?;
         let mut budget = Budget::default();
-        let mut bound = Vec::new();
-        for word in words {
-            let mut word = word.clone();
+        let mut bound = Vec::with_capacity(args.len());
+        for argument in args {
+            let mut word = argument.word.clone();
             placeholder::bind_word(&mut word, &|id| self.output(id), &mut budget)
                 .map_err(|why| unbound(why.to_string()))?;
             // Only text is read in an argument, and only text is bound.
@@ -305,6 +322,15 @@ impl<R: Runner> Turn<R> {
             bound.push(text.into());
         }
         Ok(bound)
+    }
+
+    /// A line with them in place.
+    fn tree(&self, tree: &List) -> Result<List, Denial> {
+        self.bindable()?;
+        let mut tree = tree.clone();
+        placeholder::bind(&mut tree, &|id| self.output(id), &mut Budget::default())
+            .map_err(|why| unbound(why.to_string()))?;
+        Ok(tree)
     }
 
     fn output(&self, id: &str) -> Option<&placeholder::Given> {
@@ -338,6 +364,13 @@ fn cut(reference: &Reference, stream: &str) -> String {
         "placeholder '{reference}' needs the whole {stream} of that command, and it was longer than the policy \
          keeps; let the command print less"
     )
+}
+
+/// Why a line is not read.
+fn unread(refusal: &Refusal) -> Denial {
+    let rule = format!("syntax.{}", refusal.construct.id);
+    Denial::new(rule, RuleKind::BuiltinDeny, Reason::ArgumentDenied, refusal.to_string())
+        .instead(refusal.construct.instead)
 }
 
 fn unbound(message: String) -> Denial {
