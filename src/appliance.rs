@@ -5,6 +5,7 @@
 
 mod hints;
 pub mod host;
+mod judged;
 mod line;
 mod outcome;
 mod places;
@@ -12,7 +13,9 @@ mod recording;
 mod records;
 
 pub use hints::Hint;
+pub use judged::Judged;
 pub use line::{JudgedStage, LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
+pub(crate) use outcome::sandbox;
 pub use outcome::{Call, NotStarted, Outcome, Report};
 pub use recording::Recording;
 
@@ -191,13 +194,18 @@ impl Appliance {
     /// process tree is killed and the run is reported as cancelled.
     pub async fn run(&self, call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
-        let Call { request, stdin, mut context, live, tap, refused } = call;
+        let Call { request, stdin, mut context, live, tap, refused, queued } = call;
         context.toolkit.clone_from(&request.toolkit);
         let judged = refused.map_or_else(|| self.judge(&request, stdin.as_ref()), Err);
         // Held until the end is recorded.
-        let (plan, _place) = match judged
-            .and_then(|plan| Ok((plan, self.places.take(request.toolkit.as_deref())?)))
-        {
+        let placed = match judged {
+            Ok(plan) if queued => {
+                self.places.wait_many(request.toolkit.as_deref(), 1, &cancel).await.map(|place| (plan, place))
+            }
+            Ok(plan) => self.places.take(request.toolkit.as_deref()).map(|place| (plan, place)),
+            Err(denial) => Err(denial),
+        };
+        let (plan, _place) = match placed {
             Ok(ready) => ready,
             Err(denial) => {
                 let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();

@@ -18,6 +18,7 @@ mod files;
 mod judge;
 mod plan;
 mod stage;
+mod verdict;
 
 pub use judge::JudgedStage;
 
@@ -63,6 +64,8 @@ pub struct LineCall {
     pub refused: Option<Denial>,
     /// What a refusal of the line as a whole is recorded with; absent: the tree, as text.
     pub shown: Option<Vec<Vec<u8>>>,
+    /// Where as many run already as the policy allows, it waits for its places, and is not refused.
+    pub queued: bool,
 }
 
 /// What became of a line.

@@ -111,12 +111,22 @@ pub(super) fn run_start<'a>(
             limits_by: Some(launcher.cgroup.as_str()),
         },
         rule_id: plan.rule(),
-        rule_kind: if plan.rule() == "allow_patterns" { "allow_pattern" } else { "allow" },
-        stamps: Stamps {
-            interpreter: plan.command().interpreter,
-            timeout_clamped: plan.timeout_clamped(),
-            ..stamps(config)
-        },
+        rule_kind: kind_of(plan),
+        stamps: stamps_of(config, plan),
+    }
+}
+
+/// Kind of the rule that allows it.
+pub(super) fn kind_of(plan: &Authorized) -> &'static str {
+    if plan.rule() == "allow_patterns" { "allow_pattern" } else { "allow" }
+}
+
+/// What weakens this run.
+pub(super) fn stamps_of(config: &Config, plan: &Authorized) -> Stamps {
+    Stamps {
+        interpreter: plan.command().interpreter,
+        timeout_clamped: plan.timeout_clamped(),
+        ..stamps(config)
     }
 }
 

@@ -140,6 +140,25 @@ pub struct RunDenied<'a> {
     pub stamps: Stamps,
 }
 
+/// A verdict that was asked for without a run.
+#[derive(Debug, Clone)]
+pub struct RunJudged<'a> {
+    /// The argument vector as asked for.
+    pub argv: &'a [Vec<u8>],
+    /// Working directory as asked for, or the workspace.
+    pub cwd: &'a Path,
+    /// Names of the environment that was asked for.
+    pub env_names: &'a [String],
+    /// Rule that decided.
+    pub rule_id: &'a str,
+    /// Kind of that rule.
+    pub rule_kind: &'a str,
+    /// Stable machine code of a refusal; absent where it would run.
+    pub reason: Option<&'a str>,
+    /// Weakening settings.
+    pub stamps: Stamps,
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ending {

@@ -16,7 +16,7 @@ use super::argv::{Argv, TOTAL};
 use super::body::{Body, Level, Site};
 use super::chain::{ENVELOPE, MAX_LINE};
 use super::escape::{bound, cap};
-use super::facts::{Ending, PolicyLoad, RunDenied, RunEnd, RunStart, ServerStart, Stamps};
+use super::facts::{Ending, PolicyLoad, RunDenied, RunEnd, RunJudged, RunStart, ServerStart, Stamps};
 use super::redact::{self, Found};
 
 /// Kept free for what a `run.end` says beyond its `run.start`.
@@ -57,6 +57,11 @@ fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Foun
     {
         body.plain("trace_id", trace);
         body.plain("span_id", span);
+    }
+    if let Some(batch) = &context.batch {
+        body.text("batch_id", &batch.id, 64, found);
+        body.integer("batch_index", batch.index as u64);
+        body.integer("batch_size", batch.size as u64);
     }
 }
 
@@ -182,6 +187,37 @@ pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) 
     body.raw(members.as_str());
     body.raw(rest.as_str());
     body.message(&format!("denied {cmd}: {}", facts.reason));
+    body
+}
+
+/// `run.judged`: a verdict, and nothing was to be started.
+pub(super) fn run_judged(site: &Site, context: &Context, facts: &RunJudged<'_>) -> Body {
+    let run_id = uuid::Uuid::now_v7().to_string();
+    let mut rest = Body::default();
+    let mut found = Found::default();
+    rest.plain("decision", if facts.reason.is_some() { "deny" } else { "allow" });
+    rest.text("rule_id", facts.rule_id, 128, &mut found);
+    rest.plain("rule_kind", facts.rule_kind);
+    if let Some(reason) = facts.reason {
+        rest.plain("reason", reason);
+    }
+    rest.flag("dry_run", true);
+    let mut body = Body::new(site, Level::Info, "run.judged");
+    let asked = Command {
+        argv: facts.argv,
+        cwd: facts.cwd,
+        exe: None,
+        env_names: facts.env_names,
+        stdin_bytes: None,
+        stamps: facts.stamps,
+    };
+    let (members, cmd) = command(site, context, &run_id, &asked, body.len() + rest.len());
+    body.raw(members.as_str());
+    body.raw(rest.as_str());
+    body.message(&match facts.reason {
+        Some(reason) => format!("would deny {cmd}: {reason}"),
+        None => format!("would allow {cmd}"),
+    });
     body
 }
 

@@ -129,8 +129,7 @@ fn execute(args: Args) -> Result<u8, String> {
             stdin,
             context: Context { tool: Some("exec".to_owned()), ..Context::default() },
             live,
-            tap: None,
-            refused: None,
+            ..Call::default()
         };
         let outcome = appliance.run(call, stop.token.clone()).await;
         let cut = match printer {

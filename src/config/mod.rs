@@ -36,7 +36,7 @@ pub use kernel::Switch;
 pub use load::LoadOptions;
 pub use manifest::Manifest;
 pub(crate) use manifest::json_kind;
-pub use toolkits::{ServerIdentity, Toolkit};
+pub use toolkits::{Offered, ServerIdentity, Toolkit};
 pub use values::Requirement;
 
 use std::collections::BTreeMap;

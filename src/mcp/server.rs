@@ -50,7 +50,7 @@ pub(super) struct Server<R> {
     pub(super) jobs: Arc<Jobs<End>>,
     pub(super) seal: Seal,
     level: Arc<SessionLevel>,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
 impl<R: Runner> Server<R> {
@@ -98,7 +98,7 @@ impl<R: Runner> Server<R> {
     }
 
     /// Who asks, for the records.
-    fn context(&self, tool: &str, request: &RequestContext<RoleServer>) -> Context {
+    pub(super) fn context(&self, tool: &str, request: &RequestContext<RoleServer>) -> Context {
         let asked = request.extensions.get::<Asked>().map_or(&request.id, |asked| &asked.0);
         let client = request.client_info();
         let (client_name, client_version) = client.map(|client| (client.name, client.version)).unzip();
@@ -112,6 +112,7 @@ impl<R: Runner> Server<R> {
             client_version,
             protocol_version: request.protocol_version().map(|version| version.to_string()),
             trace: request.meta.get_traceparent().and_then(trace),
+            batch: None,
             line: None,
         }
     }
@@ -134,7 +135,7 @@ impl<R: Runner> Server<R> {
             ..Request::default()
         };
         let context = self.context(&entry.tool.name, context);
-        (program, Call { request, stdin: asked.stdin, context, live: None, tap: Some(tap), refused: None })
+        (program, Call { request, stdin: asked.stdin, context, tap: Some(tap), ..Call::default() })
     }
 
     /// The channel of one request: it hears what it opted into, until it is cancelled.
@@ -271,6 +272,7 @@ impl<R: Runner> ServerHandler for Server<R> {
         let mut result = match entry.verb {
             Verb::Run => self.run(entry, params, &context).await?,
             Verb::Start => self.start(entry, params, &context).await?,
+            Verb::Batch => self.batch(entry, params, &context).await?,
             Verb::Poll => self.poll(entry, params),
             Verb::Output => self.output(entry, params),
             Verb::Kill => self.kill(entry, params),

@@ -63,7 +63,13 @@ impl Appliance {
         };
         let at_once = plan::at_once(&judged.expanded.list);
         // All of them or none: lines that hold some of their places each would wait for one another.
-        let _places = match self.places.take_many(call.toolkit.as_deref(), at_once) {
+        let toolkit = call.toolkit.as_deref();
+        let places = if call.queued {
+            self.places.wait_many(toolkit, at_once, &cancel).await
+        } else {
+            self.places.take_many(toolkit, at_once)
+        };
+        let _places = match places {
             Ok(places) => places,
             Err(denial) => return self.line_denied(&call, &line_id, (denial, None)).await,
         };
