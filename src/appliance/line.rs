@@ -32,7 +32,7 @@ use super::{Appliance, Hint};
 use crate::audit::{AuditError, Context};
 use crate::launch::DeniedCall;
 use crate::policy::Denial;
-use crate::run::{Budget, Captured, Chunk, Exit, Tap};
+use crate::run::{Budget, Captured, Chunk, Exit, Stream, Tap};
 use crate::syntax::List;
 
 /// A line to run on behalf of somebody.
@@ -53,6 +53,8 @@ pub struct LineCall {
     pub stdin: Option<Vec<u8>>,
     /// What is kept of each stream, if less than the policy says.
     pub budget: Option<Budget>,
+    /// The line is ended once one of its streams exceeds what is kept of it.
+    pub end_at_limit: bool,
     /// Who asks, for the records.
     pub context: Context,
     /// Output as it comes, beside the capture; see [`super::Call::live`].
@@ -113,6 +115,8 @@ pub struct LineReport {
     pub timed_out: bool,
     /// The caller went away or asked for the end, and everything was killed.
     pub cancelled: bool,
+    /// The stream whose limit was exceeded, so that everything was killed ([`LineCall::end_at_limit`]).
+    pub exceeded: Option<Stream>,
     /// From the first start to the last end.
     pub duration: Duration,
     /// Wall-clock limit that was in force.

@@ -112,7 +112,8 @@ pub(crate) fn sandbox(denied: &[DeniedCall], hints: &[Hint]) -> serde_json::Valu
     let mut object = serde_json::Map::new();
     object.insert("active".to_owned(), true.into());
     if !denied.is_empty() {
-        let denial = |call: &DeniedCall| json!({"syscall": call.name(), "count": call.count, "first_args": call.args});
+        let denial =
+            |call: &DeniedCall| json!({"syscall": call.name(), "count": call.count, "first_args": call.args});
         object.insert("denials".to_owned(), denied.iter().map(denial).collect());
     }
     if !hints.is_empty() {

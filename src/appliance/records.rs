@@ -17,6 +17,7 @@ pub(super) fn origin(config: &Config) -> Origin {
         policy_digest: config.digest.clone(),
         policy_source: match &config.source {
             Source::Builtin => "builtin".to_owned(),
+            Source::Environment => "environment".to_owned(),
             Source::File(path) => path.display().to_string(),
         },
         policy_rules: (config.commands.len() + config.allow_patterns.len()) as u64,

@@ -22,6 +22,7 @@ mod lint;
 mod load;
 mod manifest;
 pub mod places;
+mod predecessor;
 pub mod program;
 mod read;
 mod sections;
@@ -87,6 +88,8 @@ pub struct Config {
 pub enum Source {
     /// `policy/default.toml`, compiled in.
     Builtin,
+    /// Environment variables of the client configuration (`ALLOW_COMMANDS` and others).
+    Environment,
     /// A file named by the operator (canonical path).
     File(PathBuf),
 }

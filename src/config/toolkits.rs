@@ -22,7 +22,7 @@ pub(super) const DEFAULT_PREFIX: &str = "sh";
 const LONGEST: [(&str, usize); 4] =
     [("name", 64), ("version", 64), ("description", 300), ("instructions", 4000)];
 /// What `server.tools` may name.
-const OFFERS: [&str; 2] = ["command_run", "toolkits"];
+const OFFERS: [&str; 3] = ["command_run", "shell_execute", "toolkits"];
 /// Section of the limits of a toolkit in the table of keys.
 const LIMITS: &str = "toolkit.PREFIX.limits";
 
@@ -62,6 +62,8 @@ pub struct ServerIdentity {
     pub instructions: Option<String>,
     /// Which tools are offered.
     pub tools: Offered,
+    /// `;`, `&&` and `||` are operators of `shell_execute`.
+    pub operators: bool,
 }
 
 /// `server.tools`: which tools a server offers.
@@ -71,11 +73,13 @@ pub struct Offered {
     pub toolkits: bool,
     /// `command_run`.
     pub command_run: bool,
+    /// `shell_execute`.
+    pub shell_execute: bool,
 }
 
 impl Default for Offered {
     fn default() -> Self {
-        Self { toolkits: true, command_run: false }
+        Self { toolkits: true, command_run: false, shell_execute: false }
     }
 }
 
@@ -149,6 +153,7 @@ pub(super) fn server<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Ser
         description: text(loader, &section, "description"),
         instructions: text(loader, &section, "instructions"),
         tools: offered(loader, &section),
+        operators: Reader::flag(&section, "operators"),
     }
 }
 
@@ -158,11 +163,12 @@ fn offered<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> Offered {
         let what = "is empty, which offers nothing: name a tool, or leave the key out";
         loader.reader.problem(section.at, &section.key_of("tools"), what);
     }
-    let mut offered = Offered { toolkits: false, command_run: false };
+    let mut offered = Offered { toolkits: false, command_run: false, shell_execute: false };
     for word in words {
         match word.text.as_str() {
             "toolkits" => offered.toolkits = true,
             "command_run" => offered.command_run = true,
+            "shell_execute" => offered.shell_execute = true,
             other => {
                 let what = format!("\"{}\" is no tool", other.escape_debug());
                 let guess = nearest(other, OFFERS);

@@ -22,6 +22,7 @@ mod payload;
 mod push;
 mod runner;
 mod server;
+mod shell_execute;
 mod stdio;
 mod stream;
 mod tools;

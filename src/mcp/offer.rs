@@ -66,6 +66,8 @@ pub struct Offer {
     pub kits: Vec<Kit>,
     /// What `command_run` may run, where it is offered.
     pub batch: Option<Kit>,
+    /// What `shell_execute` may run, where it is offered.
+    pub shell: Option<Kit>,
     /// Variables that a caller may set.
     pub variables: Vec<String>,
     /// Patterns that names may match beside the exact ones.
@@ -104,6 +106,7 @@ impl Offer {
             server: config.server.clone(),
             kits: config.toolkits.values().map(|toolkit| kit(config, toolkit)).collect(),
             batch: config.server.tools.command_run.then(|| batch(config)),
+            shell: config.server.tools.shell_execute.then(|| batch(config)),
             variables: config.environment.pass.clone(),
             patterns: config.allow_patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
             allow_any: config.allow_any,

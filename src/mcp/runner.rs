@@ -17,11 +17,8 @@ pub trait Runner: Send + Sync + 'static {
     fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send;
 
     /// The same for a line of shell syntax.
-    fn run_line(
-        &self,
-        call: LineCall,
-        cancel: CancellationToken,
-    ) -> impl Future<Output = LineOutcome> + Send;
+    fn run_line(&self, call: LineCall, cancel: CancellationToken)
+    -> impl Future<Output = LineOutcome> + Send;
 
     /// Judges one command, runs nothing, and records the verdict as that of a dry run.
     fn judge(&self, call: Call) -> impl Future<Output = Result<Judged, AuditError>> + Send;

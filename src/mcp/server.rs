@@ -273,6 +273,7 @@ impl<R: Runner> ServerHandler for Server<R> {
             Verb::Run => self.run(entry, params, &context).await?,
             Verb::Start => self.start(entry, params, &context).await?,
             Verb::Batch => self.batch(entry, params, &context).await?,
+            Verb::Shell => self.shell_execute(entry, params, &context).await?,
             Verb::Poll => self.poll(entry, params),
             Verb::Output => self.output(entry, params),
             Verb::Kill => self.kill(entry, params),

@@ -73,6 +73,17 @@ pub(super) fn batch(offer: &Offer, kit: &Kit) -> String {
     format!("Allowed commands: {}. Works in {}. {SHORT_CONTRACT}", names(offer, kit), workspace(offer))
 }
 
+/// What `shell_execute` may run and how long, for its description.
+#[must_use]
+pub(super) fn shell_execute(offer: &Offer, kit: &Kit) -> String {
+    format!(
+        "Allowed commands: {}. Works in {}. {} {SHORT_CONTRACT}",
+        names(offer, kit),
+        workspace(offer),
+        limits(offer.ceilings(kit))
+    )
+}
+
 /// Description of the `start` tool of one prefix.
 #[must_use]
 pub fn start(offer: &Offer, kit: &Kit) -> String {

@@ -7,11 +7,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::descriptors::{self, Descriptors};
@@ -40,6 +41,8 @@ pub(super) struct Line<'l> {
     pub(super) kill: CancellationToken,
     /// It was the deadline that did.
     pub(super) late: AtomicBool,
+    /// It was the limit of a stream that did.
+    pub(super) exceeded: Arc<OnceLock<Stream>>,
     pub(super) reports: Mutex<Vec<StageReport>>,
     /// A record could not be written.
     pub(super) unrecorded: Mutex<Option<AuditError>>,
@@ -90,6 +93,7 @@ impl Appliance {
             accepted,
             kill: CancellationToken::new(),
             late: AtomicBool::new(false),
+            exceeded: Arc::default(),
             reports: Mutex::new(reports),
             unrecorded: Mutex::new(None),
             started: AtomicBool::new(false),
@@ -97,7 +101,8 @@ impl Appliance {
         };
         let tap = call.tap.clone().unwrap_or_default();
         let started = Instant::now();
-        let ended = line.run(call.stdin, (budget, &tap, call.live), timeout, &cancel).await;
+        let live = if call.end_at_limit { Some(line.within(budget, call.live)) } else { call.live };
+        let ended = line.run(call.stdin, (budget, &tap, live), timeout, &cancel).await;
         let (status, cancelled) = match ended {
             Ok(ended) => ended,
             // Descriptors ran out before anything was started.
@@ -119,6 +124,7 @@ impl Appliance {
             stderr: tap.captured(Stream::Stderr),
             timed_out,
             cancelled,
+            exceeded: line.exceeded.get().copied(),
             duration: started.elapsed(),
             timeout,
             timeout_clamped,
@@ -155,9 +161,31 @@ impl Appliance {
     }
 }
 
-type Kept<'t> = (Budget, &'t Arc<Tap>, Option<tokio::sync::mpsc::Sender<Chunk>>);
+type Kept<'t> = (Budget, &'t Arc<Tap>, Option<mpsc::Sender<Chunk>>);
 
 impl Line<'_> {
+    /// Counts what is written, and ends the line beyond the limit.
+    fn within(&self, budget: Budget, live: Option<mpsc::Sender<Chunk>>) -> mpsc::Sender<Chunk> {
+        let (sender, mut chunks) = mpsc::channel::<Chunk>(16);
+        let (exceeded, kill) = (Arc::clone(&self.exceeded), self.kill.clone());
+        tokio::spawn(async move {
+            let (mut stdout, mut stderr) = (0_usize, 0_usize);
+            while let Some(chunk) = chunks.recv().await {
+                let count = if chunk.stream == Stream::Stdout { &mut stdout } else { &mut stderr };
+                *count = count.saturating_add(chunk.bytes.len());
+                if *count > budget.bytes {
+                    // The first one counts.
+                    exceeded.get_or_init(|| chunk.stream);
+                    kill.cancel();
+                }
+                if let Some(live) = &live {
+                    drop(live.send(chunk).await); // nobody listens any more; the count goes on
+                }
+            }
+        });
+        sender
+    }
+
     /// The status, and whether the caller ended it.
     async fn run(
         &self,

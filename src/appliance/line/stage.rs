@@ -16,7 +16,7 @@ use super::execute::Line;
 use super::plan::{Redirection, Stage, Target};
 use super::{REDIRECTION, StageEnd, StageReport};
 use crate::appliance::{hints, records};
-use crate::audit::{Context, LinePart};
+use crate::audit::{Context, Ending, LinePart};
 use crate::launch::{Ended, EndedBy, LaunchError, OpenFor, Prepared};
 use crate::policy::{Authorized, Request};
 use crate::run::Exit;
@@ -89,7 +89,7 @@ impl Line<'_> {
                 Err(error.clone())
             }
         };
-        let (end, mut ended) = match went {
+        let (mut end, mut ended) = match went {
             Ok((pid, ended)) => (records::run_end(queue, pid, plan.limits(), &ended, None), ended),
             Err(error) => {
                 self.report(number, |report| report.end = StageEnd::not_started(&error));
@@ -100,6 +100,9 @@ impl Line<'_> {
                 };
             }
         };
+        if end.ending == Ending::Cancelled && self.exceeded.get().is_some() {
+            end.ending = Ending::OutputLimit;
+        }
         if let Err(error) = appliance.audit.run_end(open, &end).await {
             return self.unrecorded(error);
         }

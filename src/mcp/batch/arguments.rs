@@ -144,8 +144,10 @@ fn argv(given: &JsonObject, wrong: &mut Vec<String>) -> Option<What> {
                     Value::String(text) => args.push(text.clone()),
                     Value::Number(number) => args.push(number.to_string()),
                     other => {
-                        wrong
-                            .push(format!("args must be an array of strings: element {at} is {}", kind(other)));
+                        wrong.push(format!(
+                            "args must be an array of strings: element {at} is {}",
+                            kind(other)
+                        ));
                     }
                 }
             }

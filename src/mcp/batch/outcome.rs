@@ -89,7 +89,8 @@ pub(super) fn refused(denial: &Denial) -> Done {
 
 /// Nothing was run, because it could not be recorded.
 pub(super) fn unrecorded(error: &AuditError) -> Done {
-    let why = "Nothing was run: a command runs only after its start is recorded. Tell the operator of this server.";
+    let why =
+        "Nothing was run: a command runs only after its start is recorded. Tell the operator of this server.";
     Done::because(Status::Rejected, format!("{error}. {why}"))
 }
 
@@ -142,8 +143,7 @@ pub(super) fn output(exit_code: i32, stdout: Captured, stderr: Captured) -> Outp
         }
     };
     let kept = (whole(&stdout), whole(&stderr));
-    let given =
-        Given { exit_code, stdout: stdout.text.into_bytes(), stderr: stderr.text.into_bytes() };
+    let given = Given { exit_code, stdout: stdout.text.into_bytes(), stderr: stderr.text.into_bytes() };
     Output { given, stdout: kept.0, stderr: kept.1 }
 }
 

@@ -225,10 +225,17 @@ mod tests {
 
     #[test]
     fn references_go_to_earlier_steps_only() {
-        let uses = |id: &str| json!({"program": "b", "step": 2, "args": [format!("#@#${{{id}.stdout}}#@#$")]});
+        let uses =
+            |id: &str| json!({"program": "b", "step": 2, "args": [format!("#@#${{{id}.stdout}}#@#$")]});
         refused(json!([{"program": "a"}, uses("nobody")]), "id 'nobody', which no command of this call has");
-        refused(json!([{"program": "a", "step": 2}, uses("cmd0")]), "which is of step 2, and not of an earlier");
-        refused(json!([{"program": "a", "step": 3}, uses("cmd0")]), "which is of step 3, and not of an earlier");
+        refused(
+            json!([{"program": "a", "step": 2}, uses("cmd0")]),
+            "which is of step 2, and not of an earlier",
+        );
+        refused(
+            json!([{"program": "a", "step": 3}, uses("cmd0")]),
+            "which is of step 3, and not of an earlier",
+        );
         refused(json!([{"program": "a"}, uses("cmd1")]), "which is of step 2, and not of an earlier");
         refused(
             json!([{"program": "a"}, {"command_line": "ls | grep #@#${cmd1.stdout}#@#$"}]),
@@ -244,8 +251,14 @@ mod tests {
 
     #[test]
     fn an_id_stands_for_one_command() {
-        refused(json!([{"program": "a", "id": "x"}, {"program": "b", "id": "x"}]), "id 'x' is that of commands[0]");
-        refused(json!([{"program": "a", "id": "cmd1"}, {"program": "b"}]), "id 'cmd1' is that of commands[0]");
+        refused(
+            json!([{"program": "a", "id": "x"}, {"program": "b", "id": "x"}]),
+            "id 'x' is that of commands[0]",
+        );
+        refused(
+            json!([{"program": "a", "id": "cmd1"}, {"program": "b"}]),
+            "id 'cmd1' is that of commands[0]",
+        );
         for id in ["", "a.b", "a b", "a$", &"a".repeat(65)] {
             refused(json!([{"program": "a", "id": id}]), "id must be");
         }
@@ -257,10 +270,19 @@ mod tests {
         let first = json!({"program": "a"});
         refused(json!([first, {"program": text, "step": 2}]), "no placeholder is bound in program");
         refused(json!([first, {"program": "b", "cwd": text, "step": 2}]), "no placeholder is bound in cwd");
-        refused(json!([first, {"program": "b", "env": {"A": text}, "step": 2}]), "no placeholder is bound in env");
+        refused(
+            json!([first, {"program": "b", "env": {"A": text}, "step": 2}]),
+            "no placeholder is bound in env",
+        );
         for bad in ["#@#${", "#@#${cmd0}#@#$", "#@#${cmd0.stdout.x}#@#$", "#@#${a b.stdout}#@#$"] {
-            refused(json!([first, {"program": "b", "args": ["x", bad], "step": 2}]), "commands[1]: args[1]: placeholder");
-            refused(json!([first, {"command_line": format!("b {bad}"), "step": 2}]), "commands[1]: malformed placeholder");
+            refused(
+                json!([first, {"program": "b", "args": ["x", bad], "step": 2}]),
+                "commands[1]: args[1]: placeholder",
+            );
+            refused(
+                json!([first, {"command_line": format!("b {bad}"), "step": 2}]),
+                "commands[1]: malformed placeholder",
+            );
         }
         let many = vec![json!(text.repeat(2)); 129];
         refused(json!([first, {"program": "b", "args": many, "step": 2}]), "258 placeholders");

@@ -116,8 +116,7 @@ impl Batch {
                 .results
                 .iter()
                 .all(|(_, _, done)| matches!(done.status, Status::Rejected | Status::Skipped));
-        let mut result =
-            if none_began { CallToolResult::error(text) } else { CallToolResult::success(text) };
+        let mut result = if none_began { CallToolResult::error(text) } else { CallToolResult::success(text) };
         result.structured_content = Some(self.object());
         result
     }
@@ -218,7 +217,8 @@ mod tests {
     }
 
     fn batch(results: Vec<Done>) -> Batch {
-        let results = results.into_iter().enumerate().map(|(at, done)| (format!("cmd{at}"), 1, done)).collect();
+        let results =
+            results.into_iter().enumerate().map(|(at, done)| (format!("cmd{at}"), 1, done)).collect();
         Batch { results, cancel_reason: None, clamped: false, dry_run: false }
     }
 
@@ -240,7 +240,10 @@ mod tests {
         assert_eq!(answer.is_error, Some(false));
         let many = vec![done(Status::Succeeded, json!({"stdout": "é".repeat(500)})); 30];
         let told = text(&batch(many).answer());
-        assert!(told.lines().skip(1).all(|line| line.chars().count() <= "cmd10: ".len() + SHARE + 1), "{told}");
+        assert!(
+            told.lines().skip(1).all(|line| line.chars().count() <= "cmd10: ".len() + SHARE + 1),
+            "{told}"
+        );
     }
 
     #[test]

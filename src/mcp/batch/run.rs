@@ -110,9 +110,7 @@ pub(super) async fn run<R: Runner>(
                 }
             }
         }
-        stopped = (!plan.dry_run)
-            .then(|| stop(&plan, step, &ends, cancel, Instant::now() >= end))
-            .flatten();
+        stopped = (!plan.dry_run).then(|| stop(&plan, step, &ends, cancel, Instant::now() >= end)).flatten();
         let mut more = HashMap::clone(&outputs);
         for (at, item) in step.iter().filter_map(|at| Some((at, plan.items.get(*at)?))) {
             if let Some(output) = ends.get_mut(at).and_then(|done| done.output.take()) {
