@@ -47,6 +47,9 @@ fn text(variables: &[(String, String)]) -> Option<Result<String, String>> {
 fn policy<'v>(given: &dyn Fn(&str) -> Option<&'v str>) -> Result<String, String> {
     let names = items(given, &["ALLOW_COMMANDS", "ALLOWED_COMMANDS"]);
     let patterns = items(given, &["ALLOW_PATTERNS"]);
+    if names.is_empty() && patterns.is_empty() {
+        return Err("No commands are allowed. Please set ALLOW_COMMANDS environment variable.".to_owned());
+    }
     let odd = |text: &&&str| text.contains(UNSAFE) || text.contains(char::is_whitespace);
     if let Some(name) = names.iter().find(odd) {
         return Err(format!(

@@ -76,8 +76,18 @@ pub(super) fn batch(offer: &Offer, kit: &Kit) -> String {
 /// What `shell_execute` may run and how long, for its description.
 #[must_use]
 pub(super) fn shell_execute(offer: &Offer, kit: &Kit) -> String {
+    let mut patterns = String::new();
+    for pattern in offer.patterns(kit) {
+        if patterns.len() + pattern.len() > MOST_NAME_BYTES {
+            patterns.push_str(", …");
+            break;
+        }
+        patterns.push_str(if patterns.is_empty() { " Allowed patterns: " } else { ", " });
+        patterns.push_str(pattern);
+    }
+    let patterns = if patterns.is_empty() { patterns } else { patterns + "." };
     format!(
-        "Allowed commands: {}. Works in {}. {} {SHORT_CONTRACT}",
+        "Allowed commands: {}.{patterns} Works in {}. {} {SHORT_CONTRACT}",
         names(offer, kit),
         workspace(offer),
         limits(offer.ceilings(kit))

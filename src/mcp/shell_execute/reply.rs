@@ -22,21 +22,13 @@ pub(super) struct Told {
     /// One pipeline: each of its stages counts. Otherwise the status is that of a shell.
     single: bool,
     directory: Option<PathBuf>,
-    nothing_allowed: bool,
     output_bytes: usize,
 }
 
 impl Told {
     pub(super) fn of(offer: &Offer, call: &LineCall) -> Self {
         let only = |list: &List| matches!(list.entries.as_slice(), [AndOr { rest, .. }] if rest.is_empty());
-        Self {
-            single: only(&call.list),
-            directory: call.cwd.clone(),
-            nothing_allowed: !offer.allow_any
-                && offer.patterns.is_empty()
-                && offer.shell.as_ref().is_some_and(|kit| kit.names.is_empty()),
-            output_bytes: offer.output_bytes,
-        }
+        Self { single: only(&call.list), directory: call.cwd.clone(), output_bytes: offer.output_bytes }
     }
 
     pub(super) fn answer(&self, outcome: LineOutcome) -> CallToolResult {
@@ -59,9 +51,6 @@ impl Told {
     fn denied(&self, denied: &LineDenied) -> CallToolResult {
         let LineDenied { denial, name, .. } = denied;
         let message = match denial.reason {
-            Reason::CommandNotAllowed if self.nothing_allowed => {
-                "No commands are allowed. Please set ALLOW_COMMANDS environment variable.".to_owned()
-            }
             Reason::CommandNotAllowed | Reason::CommandAlwaysDenied if !name.is_empty() => {
                 format!("Command not allowed: {name}")
             }
