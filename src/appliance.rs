@@ -14,7 +14,7 @@ mod records;
 
 pub use hints::Hint;
 pub use judged::Judged;
-pub use line::{JudgedStage, LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
+pub use line::{LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
 pub(crate) use outcome::sandbox;
 pub use outcome::{Call, NotStarted, Outcome, Report};
 pub use recording::Recording;

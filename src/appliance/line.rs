@@ -20,8 +20,6 @@ mod plan;
 mod stage;
 mod verdict;
 
-pub use judge::JudgedStage;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

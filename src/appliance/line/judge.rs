@@ -17,33 +17,10 @@ const COMMANDS: usize = 256;
 pub(super) struct Judged {
     pub(super) expanded: Expanded,
     /// One for each command.
-    pub(super) plans: Vec<Box<Authorized>>,
-}
-
-/// One command of a line that may run.
-#[derive(Debug, Clone)]
-pub struct JudgedStage {
-    /// The argument vector, expanded.
-    pub argv: Vec<Vec<u8>>,
-    /// Id of the rule that allowed it.
-    pub rule: String,
+    pub(super) plans: Vec<Authorized>,
 }
 
 impl Appliance {
-    /// The verdict over a line that is not run: its commands as they would be, or the refusal and the
-    /// number of the command that it is about. Nothing is recorded.
-    ///
-    /// # Errors
-    /// The refusal.
-    pub async fn judge_line(&self, call: &LineCall) -> Result<Vec<JudgedStage>, (Denial, Option<usize>)> {
-        let judged = self.judged(call).await;
-        let judged = judged.map_err(|refused| (refused.0, refused.1.map(|(number, _)| number)))?;
-        let stages = judged.expanded.stages.into_iter().zip(judged.plans);
-        Ok(stages
-            .map(|(stage, plan)| JudgedStage { argv: stage.request.argv, rule: plan.rule().to_owned() })
-            .collect())
-    }
-
     /// Expands and judges.
     pub(super) async fn judged(&self, call: &LineCall) -> Result<Judged, Refused> {
         if let Some(denial) = &call.refused {
@@ -78,7 +55,7 @@ impl Appliance {
         let mut plans = Vec::with_capacity(expanded.stages.len());
         for (number, Stage { request, .. }) in expanded.stages.iter().enumerate() {
             let plan = self.judge(request, call.stdin.as_ref());
-            plans.push(plan.map_err(|denial| Box::new((denial, Some((number, request.clone())))))?);
+            plans.push(*plan.map_err(|denial| Box::new((denial, Some((number, request.clone())))))?);
         }
         Ok(Judged { expanded, plans })
     }
