@@ -103,6 +103,9 @@ fn the_end_of_a_line_leaves_nobody() {
     let done = line_with(&lab, &["--timeout", "1s"], "yes | cat | sleep 600");
     assert_eq!(done["timed_out"], true, "{done}");
     let ends = lab.records().into_iter().filter(|record| record["event_type"] == "run.end");
-    let ends: Vec<_> = ends.map(|end| (end["outcome"].clone(), end["procs_left"].clone())).collect();
-    assert_eq!(ends, vec![(json!("timeout"), json!(0)); 3]);
+    let ends: Vec<_> = ends.collect();
+    assert!(ends.len() == 3 && ends.iter().all(|end| end["procs_left"] == 0), "{ends:?}");
+    // A writer may meet the end of its reader (SIGPIPE) before its own.
+    assert!(ends.iter().all(|end| end["outcome"] == "timeout" || end["signal"] == "SIGPIPE"), "{ends:?}");
+    assert!(ends.iter().any(|end| end["cmd"] == "sleep" && end["outcome"] == "timeout"), "{ends:?}");
 }
