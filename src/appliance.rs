@@ -6,6 +6,8 @@
 mod consent;
 mod hints;
 pub mod host;
+mod judged;
+mod line;
 mod outcome;
 mod places;
 mod recording;
@@ -13,10 +15,14 @@ mod records;
 
 pub use consent::{Asker, Means, Question};
 pub use hints::Hint;
+pub use judged::Judged;
+pub use line::{LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
+pub(crate) use outcome::sandbox;
 pub use outcome::{Call, NotStarted, Outcome, Report};
 pub use recording::Recording;
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,7 +35,7 @@ use crate::audit::{Audit, AuditError, HostFacts, OpenRun, RunDenied, RunStart};
 use crate::config::{Command, Config, ConfigError, Limits, RunUser, server_environment};
 use crate::fault;
 use crate::launch::seam::{Ready, Seam, Wrapped, Wrapper};
-use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Touch};
+use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Running, Touch};
 use crate::policy::consent::Consents;
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Finished, Outputs};
@@ -223,11 +229,16 @@ impl Appliance {
                 Step::Decided(judged, consent) => (judged, Some(consent)),
             },
         };
-        let Call { request, stdin, context, live, tap, .. } = call;
+        let Call { request, stdin, context, live, tap, queued, .. } = call;
         // Held until the end is recorded.
-        let (plan, _place) = match judged
-            .and_then(|plan| Ok((plan, self.places.take(request.toolkit.as_deref())?)))
-        {
+        let placed = match judged {
+            Ok(plan) if queued => {
+                self.places.wait_many(request.toolkit.as_deref(), 1, &cancel).await.map(|place| (plan, place))
+            }
+            Ok(plan) => self.places.take(request.toolkit.as_deref()).map(|place| (plan, place)),
+            Err(denial) => Err(denial),
+        };
+        let (plan, _place) = match placed {
             Ok(ready) => ready,
             Err(denial) => {
                 let env_names = records::asked_names(&request);
@@ -341,15 +352,26 @@ impl Appliance {
         };
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
-        let (plan, facts) = (ready.plan(), self.launcher.facts());
-        // The kernel counts the processes of all runs of the user, those of other toolkits included.
-        let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
-        let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
-        let running = self.launcher.run(ready, prepared, limits, theirs).await?;
+        let plan = ready.plan();
+        let running = self.spawn(ready, prepared, theirs).await?;
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let outputs = Outputs { budget, live, tap: tap.unwrap_or_default() };
         let finished = foreground::foreground(running, ours, stdin, outputs, cancel);
         finished.await.map_err(io_error("capture"))
+    }
+
+    /// Starts a command with these descriptors as 0, 1 and 2: the one door to the launcher.
+    async fn spawn(
+        &self,
+        ready: &Ready<'_>,
+        prepared: &Prepared,
+        stdio: [OwnedFd; 3],
+    ) -> Result<Running, LaunchError> {
+        let (plan, facts) = (ready.plan(), self.launcher.facts());
+        // The kernel counts the processes of all runs of the user, those of other toolkits included.
+        let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
+        let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
+        self.launcher.run(ready, prepared, limits, stdio).await
     }
 
     /// What the profile seems to have refused to a run that ended by itself.
@@ -378,7 +400,8 @@ impl Appliance {
         hints: Vec<Hint>,
     ) -> Outcome {
         let run_id = open.run_id().to_owned();
-        let end = records::run_end(queue, plan.limits(), &finished);
+        let bytes = (&finished.stdout, &finished.stderr);
+        let end = records::run_end(queue, finished.pid, plan.limits(), &finished.ended, Some(bytes));
         if let Err(e) = self.audit.run_end(open, &end).await {
             return Outcome::Unrecorded(e);
         }

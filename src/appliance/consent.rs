@@ -11,11 +11,15 @@ use std::time::Duration;
 use super::{Appliance, Call, Outcome, records};
 use crate::audit::ConsentFacts;
 use crate::policy::consent::{About, Answer, Decision, Handed, Withheld};
-use crate::policy::{Asking, Authorized, Denial};
+use crate::policy::{Asking, Authorized, Denial, Request, Verdict};
 
 /// What to do where nobody can be asked and the surface does not say it better.
 const ELSEWHERE: &str =
     "call it through an MCP client that supports elicitation, or with `cofferdam exec` on a terminal";
+
+/// The same for one of several commands.
+const ALONE: &str = "call it by itself, not in a line or a batch, through an MCP client that supports \
+                     elicitation, or with `cofferdam exec` on a terminal";
 
 /// How a person can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +100,19 @@ pub(super) struct Pending {
 }
 
 impl Appliance {
+    /// Judges where nobody can be asked: a command that asks is refused.
+    pub(super) fn judge_alone(
+        &self,
+        request: &Request,
+        stdin: Option<&Vec<u8>>,
+    ) -> Result<Box<Authorized>, Denial> {
+        match self.judge(request, stdin) {
+            Verdict::Allow(plan) => Ok(plan),
+            Verdict::Deny(denial) => Err(denial),
+            Verdict::Ask(asking) => Err(Withheld::Unavailable(ALONE).denial(asking.name())),
+        }
+    }
+
     /// Takes an answer, or makes the question.
     pub(super) fn consent(&self, asking: Asking, call: &Call) -> Step {
         let Asker { principal, means, who, answer } = &call.asker;

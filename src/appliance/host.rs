@@ -14,7 +14,7 @@ use crate::sandbox::host::{Commands, Finding, Host, Own, Places, Verdict, findin
 /// The directory of the audit records cannot be told.
 pub fn look(config: &Config, facts: &Facts) -> Result<Host, AuditError> {
     let file = match &config.source {
-        Source::Builtin | Source::Program => None,
+        Source::Builtin | Source::Environment | Source::Program => None,
         Source::File(path) => Some(path.clone()),
     };
     Ok(survey(&Places {

@@ -32,6 +32,8 @@ pub struct Call {
     pub asker: Asker,
     /// The caller's own reason to refuse it: it is not judged, but recorded as every refusal is.
     pub refused: Option<Denial>,
+    /// Where as many run already as the policy allows, it waits for a place, and is not refused.
+    pub queued: bool,
 }
 
 /// What became of a call.
@@ -108,20 +110,29 @@ impl Report {
     /// That the walls stood, which calls they refused, and what else they seem to have refused.
     #[must_use]
     pub fn sandbox(&self) -> serde_json::Value {
-        let mut object = serde_json::Map::new();
-        object.insert("active".to_owned(), true.into());
-        if let Some(Wrapped { program: Some(program), sandboxed, .. }) = &self.wrapped {
+        let mut object = sandbox(&self.denied, &self.hints);
+        if let (Some(Wrapped { program: Some(program), sandboxed, .. }), Some(members)) =
+            (&self.wrapped, object.as_object_mut())
+        {
             let wrapper = json!({"program": program.display().to_string(), "sandboxed": sandboxed});
-            object.insert("wrapper".to_owned(), wrapper);
+            members.insert("wrapper".to_owned(), wrapper);
         }
-        if !self.denied.is_empty() {
-            let denial = |call: &DeniedCall| json!({"syscall": call.name(), "count": call.count, "first_args": call.args});
-            object.insert("denials".to_owned(), self.denied.iter().map(denial).collect());
-        }
-        if !self.hints.is_empty() {
-            let hint = |hint: &Hint| json!({"path": hint.path, "right": hint.right, "remedy": hint.remedy});
-            object.insert("hints".to_owned(), self.hints.iter().map(hint).collect());
-        }
-        object.into()
+        object
     }
+}
+
+/// That the walls stood, with what they refused.
+pub(crate) fn sandbox(denied: &[DeniedCall], hints: &[Hint]) -> serde_json::Value {
+    let mut object = serde_json::Map::new();
+    object.insert("active".to_owned(), true.into());
+    if !denied.is_empty() {
+        let denial =
+            |call: &DeniedCall| json!({"syscall": call.name(), "count": call.count, "first_args": call.args});
+        object.insert("denials".to_owned(), denied.iter().map(denial).collect());
+    }
+    if !hints.is_empty() {
+        let hint = |hint: &Hint| json!({"path": hint.path, "right": hint.right, "remedy": hint.remedy});
+        object.insert("hints".to_owned(), hints.iter().map(hint).collect());
+    }
+    object.into()
 }

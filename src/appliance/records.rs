@@ -11,13 +11,14 @@ use crate::config::{Config, Limits, Source};
 use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, Execution, Facts, Fidelity, LaunchError, Prepared};
 use crate::policy::{Asking, Authorized, Denial, Request, Target};
-use crate::run::foreground::Finished;
+use crate::run::Captured;
 
 pub(super) fn origin(config: &Config) -> Origin {
     Origin {
         policy_digest: config.digest.clone(),
         policy_source: match &config.source {
             Source::Builtin => "builtin".to_owned(),
+            Source::Environment => "environment".to_owned(),
             Source::File(path) => path.display().to_string(),
             Source::Program => "program".to_owned(),
         },
@@ -121,11 +122,16 @@ pub(super) fn run_start<'a>(
         rule_id: plan.rule(),
         rule_kind: allow_kind(plan.rule()),
         consent: None,
-        stamps: Stamps {
-            interpreter: plan.command().interpreter,
-            timeout_clamped: plan.timeout_clamped(),
-            ..stamps(config)
-        },
+        stamps: stamps_of(config, plan),
+    }
+}
+
+/// What weakens this run.
+pub(super) fn stamps_of(config: &Config, plan: &Authorized) -> Stamps {
+    Stamps {
+        interpreter: plan.command().interpreter,
+        timeout_clamped: plan.timeout_clamped(),
+        ..stamps(config)
     }
 }
 
@@ -139,7 +145,7 @@ fn wrapper(ready: &Ready<'_>) -> Option<WrapperFacts> {
 }
 
 /// The kind of a rule that allows.
-fn allow_kind(rule: &str) -> &'static str {
+pub(super) fn allow_kind(rule: &str) -> &'static str {
     if rule == "allow_patterns" { "allow_pattern" } else { "allow" }
 }
 
@@ -189,16 +195,24 @@ pub(super) fn run_denied<'a>(
     }
 }
 
-pub(super) fn run_end(queue: Duration, limits: &Limits, finished: &Finished) -> RunEnd {
+/// `captured` are its two streams, where they are its own.
+pub(super) fn run_end(
+    queue: Duration,
+    pid: Option<i32>,
+    limits: &Limits,
+    ended: &Result<Ended, LaunchError>,
+    captured: Option<(&Captured, &Captured)>,
+) -> RunEnd {
     let end = RunEnd {
-        pid: finished.pid.and_then(|pid| u32::try_from(pid).ok()),
+        pid: pid.and_then(|pid| u32::try_from(pid).ok()),
         queue,
-        stdout_bytes: finished.stdout.total_bytes,
-        stderr_bytes: finished.stderr.total_bytes,
-        output_truncated: finished.stdout.dropped.is_some() || finished.stderr.dropped.is_some(),
+        stdout_bytes: captured.map(|(stdout, _)| stdout.total_bytes),
+        stderr_bytes: captured.map(|(_, stderr)| stderr.total_bytes),
+        output_truncated: captured
+            .is_some_and(|(stdout, stderr)| stdout.dropped.is_some() || stderr.dropped.is_some()),
         ..RunEnd::default()
     };
-    let ended = match &finished.ended {
+    let ended = match ended {
         Ok(ended) => ended,
         Err(error) => {
             let (code, text) = ("supervisor_died".to_owned(), error.message.clone());
@@ -281,7 +295,7 @@ pub(super) fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
 /// A run that was allowed and recorded but never executed. The program's own failings (not found,
 /// not executable) are spawn errors; everything else is the sandbox's.
 pub(super) fn not_started(queue: Duration, error: &LaunchError) -> RunEnd {
-    let spawn = matches!(error.step.as_str(), "resolve" | "execve" | "pin" | "chdir");
+    let spawn = matches!(error.step.as_str(), "resolve" | "execve" | "pin" | "chdir" | "redirection");
     RunEnd {
         ending: if spawn { Ending::SpawnError } else { Ending::SandboxError },
         queue,

@@ -194,6 +194,25 @@ pub struct RunDenied<'a> {
     pub stamps: Stamps,
 }
 
+/// A verdict that was asked for without a run.
+#[derive(Debug, Clone)]
+pub struct RunJudged<'a> {
+    /// The argument vector as asked for.
+    pub argv: &'a [Vec<u8>],
+    /// Working directory as asked for, or the workspace.
+    pub cwd: &'a Path,
+    /// Names of the environment that was asked for.
+    pub env_names: &'a [String],
+    /// Rule that decided.
+    pub rule_id: &'a str,
+    /// Kind of that rule.
+    pub rule_kind: &'a str,
+    /// Stable machine code of a refusal; absent where it would run.
+    pub reason: Option<&'a str>,
+    /// Weakening settings.
+    pub stamps: Stamps,
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ending {
@@ -250,10 +269,10 @@ pub struct RunEnd {
     pub duration: Duration,
     /// Accepted to spawn.
     pub queue: Duration,
-    /// Bytes written to standard output.
-    pub stdout_bytes: u64,
-    /// Bytes written to standard error.
-    pub stderr_bytes: u64,
+    /// Bytes written to standard output, where it was captured for this run alone.
+    pub stdout_bytes: Option<u64>,
+    /// Bytes written to standard error, likewise.
+    pub stderr_bytes: Option<u64>,
     /// The client did not get all of it.
     pub output_truncated: bool,
     /// CPU time in user mode.

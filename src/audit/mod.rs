@@ -41,8 +41,8 @@ use crate::config::{AuditConfig, Sink};
 
 pub(crate) use escape::is_risky;
 pub use facts::{
-    ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
-    SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
+    ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunJudged,
+    RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 pub use open_run::OpenRun;
 
@@ -96,6 +96,30 @@ pub struct Context {
     pub protocol_version: Option<String>,
     /// W3C trace id and parent span id.
     pub trace: Option<(String, String)>,
+    /// The line that the command is part of.
+    pub line: Option<LinePart>,
+    /// The batch that it belongs to.
+    pub batch: Option<Batch>,
+}
+
+/// A command of a line, or the line.
+#[derive(Debug, Clone, Default)]
+pub struct LinePart {
+    /// Shared by all records of the line.
+    pub line_id: String,
+    /// The command, from 1 in the order of the text; absent: the line as a whole.
+    pub stage: Option<u64>,
+}
+
+/// Place of a command in a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Shared by all of its commands.
+    pub id: String,
+    /// Place in the request, from 0.
+    pub index: usize,
+    /// Commands of the batch.
+    pub size: usize,
 }
 
 /// The open audit log of this process. Clones share one writer; the last one to go waits until all
@@ -274,6 +298,14 @@ impl Audit {
     /// When the record could not be made durable.
     pub async fn run_denied(&self, context: &Context, facts: &RunDenied<'_>) -> Result<(), AuditError> {
         self.durable(record::run_denied(&self.0.site, context, facts)).await
+    }
+
+    /// Records a verdict that was asked for without a run. Durable before it resolves.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn run_judged(&self, context: &Context, facts: &RunJudged<'_>) -> Result<(), AuditError> {
+        self.durable(record::run_judged(&self.0.site, context, facts)).await
     }
 
     /// Records that a run is about to start. Durable before it resolves: only then may anything be

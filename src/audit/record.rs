@@ -17,7 +17,7 @@ use super::body::{Body, Level, Site};
 use super::chain::{ENVELOPE, MAX_LINE};
 use super::escape::{bound, cap};
 use super::facts::{
-    ConsentFacts, Ending, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart, ServerStart, Stamps,
+    ConsentFacts, Ending, PolicyLoad, RunAsked, RunDenied, RunEnd, RunJudged, RunStart, ServerStart, Stamps,
 };
 use super::redact::{self, Found};
 
@@ -32,6 +32,8 @@ pub(super) struct Shared {
     members: String,
     cmd: String,
     sandbox: &'static str,
+    /// One command of a line, whose streams are those of the line.
+    line: bool,
 }
 
 /// Correlation members.
@@ -47,12 +49,21 @@ fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Foun
         body.plain("auth", "none");
     }
     body.text_if("request_id", context.request_id.as_deref(), 128, found);
+    if let Some(line) = &context.line {
+        body.text("line_id", &line.line_id, 64, found);
+        body.integer_if("line_stage", line.stage);
+    }
     if let Some((trace, span)) = &context.trace
         && is_hex(trace, 32)
         && is_hex(span, 16)
     {
         body.plain("trace_id", trace);
         body.plain("span_id", span);
+    }
+    if let Some(batch) = &context.batch {
+        body.text("batch_id", &batch.id, 64, found);
+        body.integer("batch_index", batch.index as u64);
+        body.integer("batch_size", batch.size as u64);
     }
 }
 
@@ -146,7 +157,16 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
     body.raw(members.as_str());
     body.raw(rest.as_str());
     body.message(&format!("started {cmd}"));
-    (body, Shared { run_id, members: members.into_text(), cmd, sandbox: facts.sandbox.state.as_str() })
+    (
+        body,
+        Shared {
+            run_id,
+            members: members.into_text(),
+            cmd,
+            sandbox: facts.sandbox.state.as_str(),
+            line: context.line.is_some(),
+        },
+    )
 }
 
 /// What a person was asked or said.
@@ -213,6 +233,37 @@ pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) 
     body
 }
 
+/// `run.judged`: a verdict, and nothing was to be started.
+pub(super) fn run_judged(site: &Site, context: &Context, facts: &RunJudged<'_>) -> Body {
+    let run_id = uuid::Uuid::now_v7().to_string();
+    let mut rest = Body::default();
+    let mut found = Found::default();
+    rest.plain("decision", if facts.reason.is_some() { "deny" } else { "allow" });
+    rest.text("rule_id", facts.rule_id, 128, &mut found);
+    rest.plain("rule_kind", facts.rule_kind);
+    if let Some(reason) = facts.reason {
+        rest.plain("reason", reason);
+    }
+    rest.flag("dry_run", true);
+    let mut body = Body::new(site, Level::Info, "run.judged");
+    let asked = Command {
+        argv: facts.argv,
+        cwd: facts.cwd,
+        exe: None,
+        env_names: facts.env_names,
+        stdin_bytes: None,
+        stamps: facts.stamps,
+    };
+    let (members, cmd) = command(site, context, &run_id, &asked, body.len() + rest.len());
+    body.raw(members.as_str());
+    body.raw(rest.as_str());
+    body.message(&match facts.reason {
+        Some(reason) => format!("would deny {cmd}: {reason}"),
+        None => format!("would allow {cmd}"),
+    });
+    body
+}
+
 /// `run.end`.
 pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
     let level = match facts.ending {
@@ -247,8 +298,9 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
     body.integer_if("pid", facts.pid.map(u64::from));
     body.millis("duration_ms", facts.duration);
     body.millis("queue_ms", facts.queue);
-    body.integer("stdout_bytes", facts.stdout_bytes);
-    body.integer("stderr_bytes", facts.stderr_bytes);
+    let captured = |bytes: Option<u64>| bytes.or((!shared.line).then_some(0));
+    body.integer_if("stdout_bytes", captured(facts.stdout_bytes));
+    body.integer_if("stderr_bytes", captured(facts.stderr_bytes));
     body.flag("output_truncated", facts.output_truncated);
     if let Some(cpu) = facts.cpu_user {
         body.millis("cpu_user_ms", cpu);

@@ -11,9 +11,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::FAILED;
 use super::policy::PolicyArgs;
-use super::terminal;
+use super::{FAILED, line, terminal};
 use crate::appliance::{Appliance, Call, NotStarted, Outcome, Question, Report};
 use crate::audit::Context;
 use crate::config::LoadOptions;
@@ -23,13 +22,13 @@ use crate::run::{Chunk, Exit, Stream};
 /// An answer is asked for once.
 const UNANSWERED: &str = "consent was asked for and not taken; nothing was run";
 /// Refused by policy.
-const REFUSED: u8 = 126;
+pub(super) const REFUSED: u8 = 126;
 /// Program not found.
 const NOT_FOUND: u8 = 127;
 /// How long printing may take after a signal.
 const GRACE: Duration = Duration::from_secs(1);
 /// The deadline passed.
-const TIMED_OUT: u8 = 124;
+pub(super) const TIMED_OUT: u8 = 124;
 
 /// Run one command: judged, confined, recorded
 ///
@@ -42,6 +41,7 @@ Examples:
   cofferdam exec --policy policy.toml -- rg -n 'fn main' src
   cofferdam exec --json -- du -sh .
   git diff | cofferdam exec --stdin -- wc -l
+  cofferdam exec --line 'git log --oneline | head -n 3'
 
 Exit status: the program's own; 128+N when signal N ended it; 124 it ran out of time; 125 cofferdam
 itself failed; 126 refused by policy; 127 program not found.")]
@@ -63,8 +63,11 @@ pub struct Args {
     /// Where audit records go in place of the policy's sinks; `-` adds a copy on standard error
     #[arg(long, value_name = "FILE")]
     audit: Option<std::path::PathBuf>,
+    /// Run a line of shell syntax in place of one command; no shell is started
+    #[arg(long, value_name = "LINE", conflicts_with = "argv")]
+    line: Option<String>,
     /// The program and its arguments, exactly as they are judged
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "line", value_name = "COMMAND")]
     argv: Vec<std::ffi::OsString>,
 }
 
@@ -80,7 +83,7 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 /// One line on standard error. Where nobody reads it, the exit status says it all.
-fn say(message: &str) {
+pub(super) fn say(message: &str) {
     drop(writeln!(std::io::stderr(), "cofferdam: {message}"));
 }
 
@@ -108,6 +111,16 @@ fn execute(args: Args) -> Result<u8, String> {
         let stop = Stop::default();
         let signals = stop_on_signal(stop.clone())?;
         let (live, printer) = if args.json { (None, None) } else { print_live(limit, stop.clone()) };
+        if let Some(text) = args.line {
+            let asked = line::Asked { text, cwd: args.cwd, timeout: args.timeout, stdin, live };
+            let outcome = appliance.run_line(asked.into(), stop.token.clone()).await;
+            let cut = match printer {
+                Some(printer) => printed(printer, &stop.token).await?,
+                None => [0, 0],
+            };
+            signals.abort();
+            return line::answer(outcome, args.json, cut, stop.signal.load(Ordering::SeqCst));
+        }
         let call = Call {
             request: Request {
                 argv: args.argv.into_iter().map(OsStringExt::into_vec).collect(),
@@ -118,9 +131,8 @@ fn execute(args: Args) -> Result<u8, String> {
             stdin,
             context: Context { tool: Some("exec".to_owned()), ..Context::default() },
             live,
-            tap: None,
             asker: terminal::asker(),
-            refused: None,
+            ..Call::default()
         };
         let outcome = match appliance.run(call, stop.token.clone()).await {
             Outcome::Ask(question) => {
@@ -300,11 +312,11 @@ fn answer(outcome: Outcome, json: bool, cut: [u64; 2], stopped: i32) -> Result<u
     Ok(status)
 }
 
-fn byte(status: i32) -> u8 {
+pub(super) fn byte(status: i32) -> u8 {
     u8::try_from(status & 0xFF).unwrap_or(FAILED)
 }
 
-fn ended_by(signal: i32) -> u8 {
+pub(super) fn ended_by(signal: i32) -> u8 {
     byte(128 + signal)
 }
 

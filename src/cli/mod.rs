@@ -16,6 +16,7 @@ pub mod exec;
 pub mod explain;
 pub mod generate;
 pub mod learn;
+mod line;
 pub mod policy;
 pub mod serve;
 mod terminal;

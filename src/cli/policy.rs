@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Config, ConfigError, LoadOptions, Manifest};
+use crate::config::{Config, ConfigError, LoadOptions, Manifest, server_environment};
 
 /// Which policy applies, and to which directory.
 #[derive(Debug, Default, clap::Args)]
@@ -57,7 +57,8 @@ impl PolicyArgs {
         let options = LoadOptions { workspace: self.workspace.clone(), ..options };
         match &self.policy {
             Some(file) => Config::load_with(file, &options),
-            None => Config::builtin_with(&options),
+            None => Config::from_variables(&server_environment(), &options)
+                .unwrap_or_else(|| Config::builtin_with(&options)),
         }
     }
 }

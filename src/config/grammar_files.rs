@@ -39,7 +39,7 @@ pub(super) fn read<'t>(
     let Some(word) = Reader::text(root, "programs") else { return Vec::new() };
     let base = match loader.source {
         Source::File(policy) => policy.parent(),
-        Source::Builtin | Source::Program => None,
+        Source::Builtin | Source::Environment | Source::Program => None,
     };
     match directory(Path::new(&word.text), base, workspace) {
         Ok(files) => files,

@@ -179,6 +179,8 @@ pub const KEYS: &[Key] = &[
     key("server", "name", Kind::Text, "cofferdam", "name that clients are told"),
     key("server", "version", Kind::Text, "version of cofferdam", "version that clients are told"),
     key("server", "description", Kind::Text, "absent", "one line about the server, for people"),
+    key("server", "tools", Kind::List, r#"["toolkits"]"#, "tools that are offered: toolkits (those of every prefix), command_run (several commands in one call), shell_execute (one array with operators as elements)"),
+    key("server", "operators", Kind::Bool, "false", "whether ;, && and || are operators of shell_execute; | and redirections always are"),
     key("server", "instructions", Kind::Text, "absent", "text for the agent, before the instructions of cofferdam"),
 ];
 

@@ -14,7 +14,10 @@ use toml::de::DeTable;
 use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
-use super::{Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, sections, toolkits};
+use super::{
+    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, sections,
+    toolkits,
+};
 
 /// A policy larger than this is a mistake.
 const LARGEST: u64 = 1 << 20;
@@ -42,7 +45,7 @@ pub(super) struct Loader<'t, 'o> {
 
 impl Loader<'_, '_> {
     pub(super) fn is_builtin(&self) -> bool {
-        *self.source == Source::Builtin
+        !matches!(self.source, Source::File(_))
     }
 }
 
@@ -100,6 +103,7 @@ impl Config {
     pub fn from_str(text: &str, source: Source, options: &LoadOptions) -> Result<Self, ConfigError> {
         let label = match &source {
             Source::Builtin => builtin::LABEL.to_owned(),
+            Source::Environment => predecessor::LABEL.to_owned(),
             Source::File(path) => path.display().to_string(),
             Source::Program => super::builder::LABEL.to_owned(),
         };

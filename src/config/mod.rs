@@ -23,6 +23,7 @@ mod lint;
 mod load;
 mod manifest;
 pub mod places;
+mod predecessor;
 pub mod program;
 mod read;
 mod sections;
@@ -38,7 +39,7 @@ pub use kernel::Switch;
 pub use load::LoadOptions;
 pub use manifest::Manifest;
 pub(crate) use manifest::json_kind;
-pub use toolkits::{ServerIdentity, Toolkit};
+pub use toolkits::{Offered, ServerIdentity, Toolkit};
 pub use values::Requirement;
 
 use std::collections::BTreeMap;
@@ -91,6 +92,8 @@ pub struct Config {
 pub enum Source {
     /// `policy/default.toml`, compiled in.
     Builtin,
+    /// Environment variables of the client configuration (`ALLOW_COMMANDS` and others).
+    Environment,
     /// A file named by the operator (canonical path).
     File(PathBuf),
     /// Put together by the program that embeds this library ([`PolicyBuilder`]).

@@ -33,6 +33,7 @@ impl Places {
     pub fn of(source: &Source) -> Self {
         match source {
             Source::Builtin => Self::parse(builtin::TEXT),
+            Source::Environment => Self::default(),
             Source::File(path) => Self::read(path),
             Source::Program => Self::default(),
         }

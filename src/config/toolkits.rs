@@ -21,6 +21,8 @@ pub(super) const DEFAULT_PREFIX: &str = "sh";
 /// Most characters of a name, a version, a description and the instructions.
 const LONGEST: [(&str, usize); 4] =
     [("name", 64), ("version", 64), ("description", 300), ("instructions", 4000)];
+/// What `server.tools` may name.
+const OFFERS: [&str; 3] = ["command_run", "shell_execute", "toolkits"];
 /// Section of the limits of a toolkit in the table of keys.
 const LIMITS: &str = "toolkit.PREFIX.limits";
 
@@ -60,6 +62,27 @@ pub struct ServerIdentity {
     pub description: Option<String>,
     /// Before the instructions of cofferdam itself.
     pub instructions: Option<String>,
+    /// Which tools are offered.
+    pub tools: Offered,
+    /// `;`, `&&` and `||` are operators of `shell_execute`.
+    pub operators: bool,
+}
+
+/// `server.tools`: which tools a server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offered {
+    /// Those of every toolkit.
+    pub toolkits: bool,
+    /// `command_run`.
+    pub command_run: bool,
+    /// `shell_execute`.
+    pub shell_execute: bool,
+}
+
+impl Default for Offered {
+    fn default() -> Self {
+        Self { toolkits: true, command_run: false, shell_execute: false }
+    }
 }
 
 impl Config {
@@ -132,7 +155,32 @@ pub(super) fn server<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Ser
         version: text(loader, &section, "version"),
         description: text(loader, &section, "description"),
         instructions: text(loader, &section, "instructions"),
+        tools: offered(loader, &section),
+        operators: Reader::flag(&section, "operators"),
     }
+}
+
+fn offered<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> Offered {
+    let Some(words) = loader.reader.list(section, "tools") else { return Offered::default() };
+    if words.is_empty() {
+        let what = "is empty, which offers nothing: name a tool, or leave the key out";
+        loader.reader.problem(section.at, &section.key_of("tools"), what);
+    }
+    let mut offered = Offered { toolkits: false, command_run: false, shell_execute: false };
+    for word in words {
+        match word.text.as_str() {
+            "toolkits" => offered.toolkits = true,
+            "command_run" => offered.command_run = true,
+            "shell_execute" => offered.shell_execute = true,
+            other => {
+                let what = format!("\"{}\" is no tool", other.escape_debug());
+                let guess = nearest(other, OFFERS);
+                let valid = OFFERS.map(str::to_owned).to_vec();
+                loader.reader.listed(word.at, &word.key, what, valid, guess);
+            }
+        }
+    }
+    offered
 }
 
 fn commands<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>, names: &Names) -> Option<Vec<String>> {

@@ -40,11 +40,11 @@ pub struct Launcher {
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     /// Waiting stubs by the digest of the profile they are confined for. Before the launcher, which waits
     /// for their end.
     warm: Mutex<Pool<Waiting>>,
-    control: Mutex<Control>,
+    pub(super) control: Mutex<Control>,
     facts: Facts,
     /// Somebody looks after a pool that is larger than it has to be.
     trimming: AtomicBool,
@@ -62,8 +62,8 @@ struct Waiting {
 }
 
 #[derive(Debug)]
-struct Control {
-    socket: OwnedFd,
+pub(super) struct Control {
+    pub(super) socket: OwnedFd,
     process: Child,
     /// Digest of each profile the launcher knows, and the number it has there.
     known: HashMap<String, u32>,
@@ -80,7 +80,7 @@ pub struct Prepared {
     pub digest: String,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> Result<MutexGuard<'_, T>, LaunchError> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> Result<MutexGuard<'_, T>, LaunchError> {
     mutex.lock().map_err(|_| LaunchError::new("launcher", 0, "a thread panicked while it held the launcher"))
 }
 
@@ -117,8 +117,12 @@ impl Launcher {
                 })
             }
             FromLauncher::Failed(failure) => Err(failure.into()),
-            FromLauncher::Stub => Err(gone()),
+            FromLauncher::Stub | FromLauncher::Opened => Err(gone()),
         }
+    }
+
+    pub(super) fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.inner)
     }
 
     /// Notes why the launcher has no mounts of its own.
@@ -327,14 +331,14 @@ impl Inner {
                 Ok(socket)
             }
             FromLauncher::Failed(failure) => Err(failure.into()),
-            FromLauncher::Ready(_) => Err(gone()),
+            FromLauncher::Ready(_) | FromLauncher::Opened => Err(gone()),
         }
     }
 }
 
 impl Control {
     /// Ends the launcher; its stubs end with their sockets.
-    fn hang_up(&self) {
+    pub(super) fn hang_up(&self) {
         let _: nix::Result<()> =
             nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
     }

@@ -18,6 +18,7 @@ use nix::unistd::Pid;
 
 use super::confine::{confine, slot};
 use super::leaf::Group;
+use super::open;
 use super::scratch::{self, Scratch};
 use super::step::{step, that, unmet};
 use super::stub::Stub;
@@ -208,7 +209,18 @@ impl Launcher {
     /// Handles one request; false when the server is gone.
     fn answer(&mut self) -> bool {
         let Ok(Some(packet)) = wire::recv::<ToLauncher>(self.control.as_fd()) else { return false };
-        let ToLauncher::Stub { id, profile, forget } = packet.header;
+        let (id, profile, forget) = match packet.header {
+            ToLauncher::Stub { id, profile, forget } => (id, profile, forget),
+            ToLauncher::Open(request) => {
+                return match open::open(&self.root, self.throw_away, &request, &packet.blob) {
+                    Ok(file) => {
+                        let fds = [file.as_raw_fd()];
+                        wire::send(self.control.as_fd(), &FromLauncher::Opened, &[], &fds).is_ok()
+                    }
+                    Err(e) => wire::send(self.control.as_fd(), &FromLauncher::Failed(e), &[], &[]).is_ok(),
+                };
+            }
+        };
         if forget {
             self.profiles.clear();
         }

@@ -18,6 +18,7 @@ mod launcher;
 mod leaf;
 mod listen;
 mod observe;
+mod open;
 mod overlay;
 mod pool;
 pub mod requirements;
@@ -30,6 +31,7 @@ mod tree;
 mod wire;
 
 pub use client::{Launcher, Prepared, Running};
+pub use open::{OpenFor, Opener};
 pub use wire::{DeniedCall, Ended, EndedBy, Execution, Facts, Fidelity, GroupFacts, Met, Touch};
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -32,6 +32,13 @@ struct Kept<T> {
     peak: usize,
 }
 
+impl<T> Kept<T> {
+    /// As many as were at work at once, and the one that [`Pool::lacks`] asks for beside them.
+    fn wanted(&self) -> usize {
+        if self.peak == 0 { 0 } else { self.peak + 1 }
+    }
+}
+
 impl<T> Default for Kept<T> {
     fn default() -> Self {
         Self { waiting: Vec::new(), running: 0, peak: 0 }
@@ -106,15 +113,13 @@ impl<T> Pool<T> {
     /// Keeps `one`, or gives it back: there are enough. One of another profile may have to go for it: what is
     /// in use is worth more.
     pub(super) fn keep(&mut self, digest: &str, one: T) -> Option<T> {
-        let peak: usize = self.profiles.values().map(|kept| kept.peak).sum();
         let (running, waiting) = self.count();
         let own = self.profiles.get(digest);
-        // As many as were at work at once, and the one that [`Self::lacks`] asks for beside them.
-        let most = own.map_or(0, |kept| kept.peak + 1).max(PER_PROFILE);
-        if own.is_some_and(|kept| kept.waiting.len() >= most) {
+        if own.is_some_and(|kept| kept.waiting.len() >= kept.wanted().max(PER_PROFILE)) {
             return Some(one);
         }
-        let full = waiting > peak.max(WARM) || running.saturating_add(waiting) >= self.most;
+        let wanted: usize = self.profiles.values().map(Kept::wanted).sum();
+        let full = waiting >= wanted.max(WARM) || running.saturating_add(waiting) >= self.most;
         if full && !self.let_go(|other, _| other != digest) {
             return Some(one);
         }
@@ -192,13 +197,13 @@ mod tests {
             pool.ended("a");
             pool.keep("a", one).is_none()
         }));
-        assert_eq!(pool.keep("a", 20), Some(20), "so many have never run");
+        assert_eq!((pool.keep("a", 20), pool.keep("a", 21)), (None, Some(21)), "so many have never run");
         assert!(pool.is_large());
         pool.trim(Instant::now());
         assert!(pool.is_large(), "not yet");
         pool.trim(Instant::now() + IDLE);
         assert!(!pool.is_large());
-        assert_eq!((pool.take("a"), pool.take("a"), pool.take("a")), (Some(18), Some(19), None));
+        assert_eq!((pool.take("a"), pool.take("a"), pool.take("a")), (Some(19), Some(20), None));
     }
 
     #[test]

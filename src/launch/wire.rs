@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::open::OpenRequest;
 use crate::config::CgroupUse;
 use crate::sandbox::host::MountFlags;
 use crate::sandbox::profile::Profile;
@@ -133,6 +134,8 @@ pub(crate) enum ToLauncher {
         /// Drop the profiles known so far.
         forget: bool,
     },
+    /// Open a file of the workspace.
+    Open(OpenRequest),
 }
 
 /// Answers of the launcher.
@@ -142,6 +145,8 @@ pub(crate) enum FromLauncher {
     Ready(Box<Facts>),
     /// A stub exists; its socket comes with this message.
     Stub,
+    /// A file is open; it comes with this message.
+    Opened,
     /// It could not be done.
     Failed(Failure),
 }

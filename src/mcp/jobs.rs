@@ -26,7 +26,7 @@ impl<R: Runner> Server<R> {
         let channel = self.channel(entry, context)?;
         let begun = match self.begin(entry, params, context) {
             Ok(begun) => begun,
-            Err(early) => return early,
+            Err(early) => return *early,
         };
         let Begun { program, mut call, tap, permit, ask, escapes } = begun;
         call.request.background = true;

@@ -6,6 +6,7 @@
 //! Called by `cli/serve`; knows nothing of how a process starts or how a verdict comes about.
 
 mod arguments;
+mod batch;
 #[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
 mod channel;
 mod consent;
@@ -23,6 +24,7 @@ mod push;
 mod render;
 mod runner;
 mod server;
+mod shell_execute;
 mod stdio;
 mod stream;
 mod tasks;

@@ -67,6 +67,12 @@ pub struct Offer {
     pub server: ServerIdentity,
     /// Prefixes in order.
     pub kits: Vec<Kit>,
+    /// What `command_run` may run, where it is offered.
+    pub batch: Option<Kit>,
+    /// What `shell_execute` may run, where it is offered.
+    pub shell: Option<Kit>,
+    /// Variables that a caller may set.
+    pub variables: Vec<String>,
     /// Patterns that names may match beside the exact ones.
     pub patterns: Vec<String>,
     /// Any name may run.
@@ -102,6 +108,9 @@ impl Offer {
         Self {
             server: config.server.clone(),
             kits: config.toolkits.values().map(|toolkit| kit(config, toolkit)).collect(),
+            batch: config.server.tools.command_run.then(|| batch(config)),
+            shell: config.server.tools.shell_execute.then(|| batch(config)),
+            variables: config.environment.pass.clone(),
             patterns: config.allow_patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
             allow_any: config.allow_any,
             workspace: config.workspace.path.display().to_string(),
@@ -115,6 +124,15 @@ impl Offer {
             max_jobs: config.limits.max_jobs,
             max_finished_jobs: config.limits.max_finished_jobs,
             job_ttl: config.limits.job_ttl,
+        }
+    }
+
+    /// The toolkit that `command_run` belongs to: the only one, or none and the policy as a whole.
+    #[must_use]
+    pub fn batch_toolkit(&self) -> Option<String> {
+        match self.kits.as_slice() {
+            [only] => Some(only.prefix.clone()),
+            _ => None,
         }
     }
 
@@ -178,4 +196,13 @@ fn kit(config: &Config, toolkit: &Toolkit) -> Kit {
         directory: toolkit.directory.as_ref().map(|path| path.display().to_string()),
         ceilings: toolkit.limits.as_ref().map(Ceilings::from),
     }
+}
+
+/// What a batch may run: what the only toolkit may, or the policy. Where no tool lists the names, it has no
+/// prefix.
+fn batch(config: &Config) -> Kit {
+    let only = (config.toolkits.len() == 1).then(|| config.toolkits.values().next()).flatten();
+    let whole = Toolkit::default();
+    let made = kit(config, only.unwrap_or(&whole));
+    if config.server.tools.toolkits { made } else { Kit { prefix: String::new(), ..made } }
 }

@@ -5,7 +5,8 @@ use std::future::Future;
 use tokio_util::sync::CancellationToken;
 
 use super::Offer;
-use crate::appliance::{Appliance, Call, Outcome};
+use crate::appliance::{Appliance, Call, Judged, LineCall, LineOutcome, Outcome};
+use crate::audit::AuditError;
 
 /// Something that judges and runs commands: the appliance, or a stand-in for tests.
 pub trait Runner: Send + Sync + 'static {
@@ -14,6 +15,16 @@ pub trait Runner: Send + Sync + 'static {
 
     /// Judges and runs one command. When `cancel` fires, its whole tree is killed.
     fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send;
+
+    /// The same for a line of shell syntax.
+    fn run_line(&self, call: LineCall, cancel: CancellationToken)
+    -> impl Future<Output = LineOutcome> + Send;
+
+    /// Judges one command, runs nothing, and records the verdict as that of a dry run.
+    fn judge(&self, call: Call) -> impl Future<Output = Result<Judged, AuditError>> + Send;
+
+    /// The same for a line.
+    fn judge_line(&self, call: LineCall) -> impl Future<Output = Result<Judged, AuditError>> + Send;
 }
 
 impl Runner for Appliance {
@@ -23,5 +34,21 @@ impl Runner for Appliance {
 
     fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send {
         Appliance::run(self, call, cancel)
+    }
+
+    fn run_line(
+        &self,
+        call: LineCall,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = LineOutcome> + Send {
+        Appliance::run_line(self, call, cancel)
+    }
+
+    fn judge(&self, call: Call) -> impl Future<Output = Result<Judged, AuditError>> + Send {
+        Appliance::judge_only(self, call)
+    }
+
+    fn judge_line(&self, call: LineCall) -> impl Future<Output = Result<Judged, AuditError>> + Send {
+        Appliance::judge_line_only(self, call)
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct Server<R> {
     pub(super) jobs: Arc<Jobs<End>>,
     pub(super) cursors: Cursors,
     pub(super) level: Arc<SessionLevel>,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
 impl<R: Runner> Server<R> {
@@ -108,7 +108,7 @@ impl<R: Runner> Server<R> {
     }
 
     /// Who asks, for the records.
-    fn context(&self, tool: &str, request: &RequestContext<RoleServer>) -> Context {
+    pub(super) fn context(&self, tool: &str, request: &RequestContext<RoleServer>) -> Context {
         let asked = request.extensions.get::<Asked>().map_or(&request.id, |asked| &asked.0);
         let client = request.client_info();
         let (client_name, client_version) = client.map(|client| (client.name, client.version)).unzip();
@@ -122,6 +122,8 @@ impl<R: Runner> Server<R> {
             client_version,
             protocol_version: request.protocol_version().map(|version| version.to_string()),
             trace: request.meta.get_traceparent().and_then(trace),
+            batch: None,
+            line: None,
         }
     }
 
@@ -145,8 +147,9 @@ impl<R: Runner> Server<R> {
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<Begun, Early> {
-        let said = |message| Early::Ok(payload::error(message).into());
-        let asker = consent::asker(&params, context, &self.session).map_err(Early::Err)?;
+        let said = |message| Early::new(Ok(payload::error(message).into()));
+        let asker =
+            consent::asker(&params, context, &self.session).map_err(|error| Early::new(Err(error)))?;
         let asked = arguments::run(params.arguments, self.offer.stdin_bytes).map_err(said)?;
         let permit = self.place().map_err(said)?;
         let tap = Arc::new(Tap::default());
@@ -163,10 +166,9 @@ impl<R: Runner> Server<R> {
             request,
             stdin: asked.stdin,
             context: self.context(&entry.tool.name, context),
-            live: None,
             tap: Some(Arc::clone(&tap)),
             asker,
-            refused: None,
+            ..Call::default()
         };
         // Only in the older era may a server ask by itself.
         let ask = (!level::is_modern(context)).then(|| context.peer.clone());
@@ -206,7 +208,7 @@ impl<R: Runner> Server<R> {
     ) -> Result<CallToolResponse, ErrorData> {
         let begun = match self.begin(entry, params, context) {
             Ok(begun) => begun,
-            Err(early) => return early,
+            Err(early) => return *early,
         };
         let Begun { program, call, tap, permit, ask, escapes } = begun;
         let (channel, over) = (self.own_channel(entry, context)?, CancellationToken::new());
@@ -277,7 +279,7 @@ pub(super) struct Begun {
 }
 
 /// An answer that is there before anything was handed on.
-pub(super) type Early = Result<CallToolResponse, ErrorData>;
+pub(super) type Early = Box<Result<CallToolResponse, ErrorData>>;
 
 /// Runs a call to its end. Where a person has to agree to it and `ask` may be asked, asks in between.
 pub(super) async fn settled<R: Runner>(
@@ -331,6 +333,8 @@ impl<R: Runner> ServerHandler for Server<R> {
             Ok(match entry.verb {
                 Verb::Run => self.run(entry, params, &context).await?,
                 Verb::Start => self.start(entry, params, &context).await?,
+                Verb::Batch => self.batch(entry, params, &context).await?.into(),
+                Verb::Shell => self.shell_execute(entry, params, &context).await?.into(),
                 Verb::Poll => self.poll(entry, params).into(),
                 Verb::Output => self.output(entry, params).into(),
                 Verb::Kill => self.kill(entry, params).into(),

@@ -6,7 +6,7 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::offer::{Kit, Offer};
-use super::words;
+use super::{batch, shell_execute, words};
 
 /// What a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,10 @@ pub(super) enum Verb {
     Kill,
     /// Lists what may run.
     Allowed,
+    /// Runs several commands.
+    Batch,
+    /// Runs an argument vector with operators.
+    Shell,
 }
 
 /// A tool of one prefix.
@@ -36,9 +40,24 @@ pub(super) struct Entry {
 /// All tools, sorted by name.
 pub(super) fn all(offer: &Offer) -> Vec<Entry> {
     let kits = offer.kits.iter().map(|kit| Arc::new(kit.clone()));
+    let kits = kits.filter(|_| offer.server.tools.toolkits);
     let mut entries: Vec<Entry> = kits.flat_map(|kit| of_kit(offer, &kit)).collect();
+    entries.extend(offer.batch.as_ref().map(|kit| of_batch(offer, kit)));
+    entries.extend(offer.shell.as_ref().map(|kit| of_shell(offer, kit)));
     entries.sort_by(|a, b| a.tool.name.cmp(&b.tool.name));
     entries
+}
+
+fn of_batch(offer: &Offer, kit: &Kit) -> Entry {
+    let (name, text, input, output) = batch::definition(offer, kit);
+    let tool = Tool::new(name, text, object(input));
+    Entry { verb: Verb::Batch, kit: Arc::new(kit.clone()), tool }.returns(output)
+}
+
+fn of_shell(offer: &Offer, kit: &Kit) -> Entry {
+    let (name, text, input, output) = shell_execute::definition(offer, kit);
+    let tool = Tool::new(name, text, object(input));
+    Entry { verb: Verb::Shell, kit: Arc::new(kit.clone()), tool }.returns(output)
 }
 
 fn of_kit(offer: &Offer, kit: &Arc<Kit>) -> [Entry; 6] {

@@ -36,8 +36,10 @@ pub fn startup(offer: &Offer) -> String {
 /// `instructions` of `initialize` and `server/discover`.
 #[must_use]
 pub fn instructions(offer: &Offer) -> String {
-    let kits = offer.kits.iter().map(|kit| format!("{}_run may start: {}.", kit.prefix, names(offer, kit)));
-    let kits = kits.collect::<Vec<_>>().join(" ");
+    let kits = offer.kits.iter().filter(|_| offer.server.tools.toolkits);
+    let kits = kits.map(|kit| format!("{}_run may start: {}.", kit.prefix, names(offer, kit)));
+    let batch = offer.batch.iter().map(|kit| format!("command_run may start: {}.", names(offer, kit)));
+    let kits = kits.chain(batch).collect::<Vec<_>>().join(" ");
     let own =
         offer.server.instructions.as_ref().map(|text| format!("{}\n\n", text.trim())).unwrap_or_default();
     let tighter = if offer.kits.iter().any(|kit| kit.ceilings.is_some()) {
@@ -64,6 +66,33 @@ pub fn run(offer: &Offer, kit: &Kit) -> String {
     format!(
         "{own}Runs one command to its end and returns its exit status, stdout and stderr. No shell: each element of args \
          is one argument, as it is. Allowed commands: {}.{asks} Works in {}.{start} {} {SHORT_CONTRACT}",
+        names(offer, kit),
+        workspace(offer),
+        limits(offer.ceilings(kit))
+    )
+}
+
+/// What a batch may run and how long, for the description of `command_run`.
+#[must_use]
+pub(super) fn batch(offer: &Offer, kit: &Kit) -> String {
+    format!("Allowed commands: {}. Works in {}. {SHORT_CONTRACT}", names(offer, kit), workspace(offer))
+}
+
+/// What `shell_execute` may run and how long, for its description.
+#[must_use]
+pub(super) fn shell_execute(offer: &Offer, kit: &Kit) -> String {
+    let mut patterns = String::new();
+    for pattern in offer.patterns(kit) {
+        if patterns.len() + pattern.len() > MOST_NAME_BYTES {
+            patterns.push_str(", …");
+            break;
+        }
+        patterns.push_str(if patterns.is_empty() { " Allowed patterns: " } else { ", " });
+        patterns.push_str(pattern);
+    }
+    let patterns = if patterns.is_empty() { patterns } else { patterns + "." };
+    format!(
+        "Allowed commands: {}.{patterns} Works in {}. {} {SHORT_CONTRACT}",
         names(offer, kit),
         workspace(offer),
         limits(offer.ceilings(kit))
@@ -183,11 +212,12 @@ fn names(offer: &Offer, kit: &Kit) -> String {
         shown += 1;
     }
     let more = kit.names.len() - shown;
+    let call = if kit.prefix.is_empty() { String::new() } else { format!(" (call {}_allowed)", kit.prefix) };
     if more > 0 {
-        text.push_str(&format!(" and {more} more (call {}_allowed)", kit.prefix));
+        text.push_str(&format!(" and {more} more{call}"));
     }
     if !offer.patterns(kit).is_empty() {
-        text.push_str(&format!("; names by pattern too (call {}_allowed)", kit.prefix));
+        text.push_str(&format!("; names by pattern too{call}"));
     }
     text
 }

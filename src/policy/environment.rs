@@ -37,6 +37,11 @@ impl Base {
         self.fixed.keys().chain(command.environment.keys()).map(String::as_str).collect()
     }
 
+    /// What every command finds set, without what its own entry adds.
+    pub(super) fn fixed(&self) -> BTreeMap<String, String> {
+        self.fixed.clone()
+    }
+
     /// Judges what the caller asks for; `most` bounds its bytes.
     pub(super) fn check(&self, asked: &[(String, String)], most: usize) -> Result<(), Denial> {
         let mut bytes = 0usize;

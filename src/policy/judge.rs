@@ -142,6 +142,12 @@ impl Policy {
         self.environment.names(command).into_iter().collect()
     }
 
+    /// Variables that every command finds set, with their values: the only ones that a line may name.
+    #[must_use]
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        self.environment.fixed()
+    }
+
     /// What the argument rules leave to the kernel profile.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {

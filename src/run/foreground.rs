@@ -127,7 +127,7 @@ pub async fn foreground(
 }
 
 /// Reads one stream to its end, or until `over` and nothing came for [`DRAIN`].
-async fn drain(
+pub(crate) async fn drain(
     mut pipe: pipe::Receiver,
     stream: Stream,
     tap: Arc<Tap>,

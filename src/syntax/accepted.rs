@@ -39,7 +39,7 @@ accepted! {
     "group-parentheses", "( echo a; echo b ) | wc -l", "several commands as one; no state, so nothing leaves it";
     "group-braces", "{ echo a; echo b; } > out.txt", "the same; `cd` stands between parentheses only";
     "input", "cat < a.txt", "stdin from a file; `0<` is the same";
-    "output", "echo a > out.txt", "stdout into a file, made or emptied; `1>` is the same";
+    "output", "echo a > out.txt", "stdout into a file, made or emptied; `1>` is the same; files of redirections lie below the working directory, no link on the way, and are written in a writable workspace only";
     "append", "echo a >> out.txt", "stdout to the end of a file";
     "stderr-output", "cat missing.txt 2> err.txt", "stderr into a file";
     "stderr-append", "cat missing.txt 2>> err.txt", "stderr to the end of a file";
@@ -51,7 +51,7 @@ accepted! {
     "here-document-verbatim", "cat <<'E'\n$WORD\nE", "any quote in the delimiter: the text is taken as it is";
     "here-document-tabs", "cat <<-E\n\ta\n\tE", "tabs at the beginning of its lines are dropped";
     "here-string", "cat <<< hello", "stdin is the word and a newline";
-    "star", "echo *.txt", "names of files, sorted by bytes; without a match the word stays; a name that begins with `.` matches only a written `.`; links are named, not gone through";
+    "star", "echo *.txt", "names of files as they are before the line starts, sorted by bytes; without a match the word stays; a name that begins with `.` matches only a written `.`; links are named, not gone through";
     "question", "echo ?.txt", "one character";
     "class", "echo [a-c].txt", "one of these characters; `[!…]` none of them; ranges by code point, `[:alpha:]` by ASCII; an open `[` is text";
     "globstar", "echo **/*.txt", "`**` as a whole component: any directories, hidden ones left out (bash with `globstar`); elsewhere as `*`";

@@ -125,6 +125,7 @@ fn context() -> Context {
         client_version: Some("1.0".to_owned()),
         protocol_version: Some("2025-11-25".to_owned()),
         trace: Some(("0af7651916cd43dd8448eb211c80319c".to_owned(), "b7ad6b7169203331".to_owned())),
+        ..Context::default()
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cofferdam::appliance::{Call, NotStarted, Outcome, Report};
+use cofferdam::appliance::{Call, Judged, LineCall, LineDenied, LineOutcome, NotStarted, Outcome, Report};
+use cofferdam::audit::AuditError;
 use cofferdam::mcp::{Ended, Kit, Offer, Runner, ServeError, serve};
 use cofferdam::policy::{Denial, Reason, RuleKind};
 use cofferdam::run::{Budget, Exit, Stream, Tap};
@@ -49,6 +50,26 @@ impl Runner for Fake {
             job_ttl: self.ttl,
             ..Offer::default()
         }
+    }
+
+    fn run_line(
+        &self,
+        call: LineCall,
+        _cancel: CancellationToken,
+    ) -> impl Future<Output = LineOutcome> + Send {
+        let no = || Denial::new("line", RuleKind::Allow, Reason::CommandNotAllowed, "no lines here");
+        let denial = call.refused.unwrap_or_else(no);
+        async move { LineOutcome::Denied(Box::new(LineDenied { denial, stage: None, name: String::new() })) }
+    }
+
+    fn judge_line(&self, call: LineCall) -> impl Future<Output = Result<Judged, AuditError>> + Send {
+        let refused = call.refused;
+        async move { Ok(refused.map_or_else(|| Judged::Allowed("allow".to_owned()), Judged::Denied)) }
+    }
+
+    fn judge(&self, call: Call) -> impl Future<Output = Result<Judged, AuditError>> + Send {
+        let refused = call.refused;
+        async move { Ok(refused.map_or_else(|| Judged::Allowed("allow".to_owned()), Judged::Denied)) }
     }
 
     fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send {

@@ -29,6 +29,7 @@ impl Findings {
 pub(super) fn source(config: &Config) -> String {
     match &config.source {
         Source::Builtin => "built-in policy".into(),
+        Source::Environment => "environment variables".into(),
         Source::File(path) => path.display().to_string(),
         Source::Program => "policy of the program".into(),
     }

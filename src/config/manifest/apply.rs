@@ -63,7 +63,7 @@ impl Manifest {
     }
 
     fn put(&self, config: &mut Config, faults: &mut Faults) {
-        let builtin = config.source == Source::Builtin;
+        let builtin = !matches!(config.source, Source::File(_));
         if let Some(file) = self
             .file
             .as_ref()

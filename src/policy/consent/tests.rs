@@ -72,6 +72,7 @@ fn a_marked_command_asks_and_others_do_not() {
 fn a_command_in_the_arguments_of_another_asks_too() {
     let policy = policy(&["git", "nice", "ls"], |config| {
         set(config, Command { consent: true, ..command("git") });
+        set(config, Command { interpreter: true, ..command("nice") });
     });
     assert!(matches!(judged(&policy, &request("nice ls")), Verdict::Allow(_)));
     assert!(matches!(judged(&policy, &request("nice git status")), Verdict::Ask(_)));

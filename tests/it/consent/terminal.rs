@@ -21,17 +21,16 @@ fn typed(lab: &Lab, early: &str, answer: &str, args: &[&str]) -> (Option<i32>, S
     // Standard input and output are not the terminal: neither answers.
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::from(theirs.try_clone().unwrap()));
     let fd = theirs.as_raw_fd();
+    let take_it = move || {
+        nix::unistd::setsid()?;
+        // SAFETY: an open descriptor and an integer.
+        match unsafe { libc::ioctl(fd, libc::TIOCSCTTY, 0) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
     // SAFETY: two system calls in the child, which the C library allows after fork.
-    unsafe {
-        command.pre_exec(move || {
-            nix::unistd::setsid()?;
-            if libc::ioctl(fd, libc::TIOCSCTTY, 0) == 0 {
-                Ok(())
-            } else {
-                Err(std::io::Error::last_os_error())
-            }
-        });
-    }
+    unsafe { command.pre_exec(take_it) };
     ours.write_all(early.as_bytes()).unwrap();
     let mut child = command.spawn().unwrap();
     drop(theirs);

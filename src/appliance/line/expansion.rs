@@ -1,0 +1,211 @@
+//! From the tree of a line to text: variables, patterns, `~`, directories, the targets of redirections.
+//!
+//! Purpose: everything that the words of a line depend on is looked at once, before the verdict. Nothing is
+//! made or emptied here. Inputs: the tree, what the policy lets words see, and the files of the workspace.
+//! Called by `judge.rs`, off the runtime: it blocks for as long as the file system does.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::files::Files;
+use super::plan::{Entry, Expanded, Member, Pipeline, Redirection, Stage, Target};
+use crate::config::Config;
+use crate::config::workspace::{Cwd, CwdError};
+use crate::launch::{OpenFor, Opener};
+use crate::policy::{Denial, Reason, Request, RuleKind};
+use crate::syntax::expand::{Budget, Problem, Surroundings, arguments, single};
+use crate::syntax::tree::{self, AndOr, Command, List, Word};
+
+/// The one file outside of the workspace that a redirection may name.
+const NULL: &str = "/dev/null";
+
+/// What the words of a line see.
+pub(super) struct Seen {
+    pub(super) config: Arc<Config>,
+    pub(super) opener: Opener,
+    /// Variables that the policy passes or sets.
+    pub(super) variables: BTreeMap<String, String>,
+    /// What every request of the line has.
+    pub(super) request: Request,
+}
+
+/// Why a line was not expanded: the refusal, and the command that it is about.
+pub(super) type Refused = Box<(Denial, Option<(usize, Request)>)>;
+
+/// Expands `list`.
+pub(super) fn expand(list: &List, seen: &Seen) -> Result<Expanded, Refused> {
+    let asked = seen.request.cwd.as_deref();
+    let cwd = seen.config.working_directory(seen.request.toolkit.as_deref(), asked);
+    let cwd = cwd.map_err(|error| whole(directory(&error)))?;
+    let mut walk = Walk { seen, budget: Budget::default(), stages: Vec::new() };
+    let list = walk.list(list, &cwd)?;
+    Ok(Expanded { list, stages: walk.stages })
+}
+
+struct Walk<'w> {
+    seen: &'w Seen,
+    budget: Budget,
+    stages: Vec<Stage>,
+}
+
+impl Walk<'_> {
+    fn list(&mut self, list: &List, cwd: &Cwd) -> Result<Vec<Entry>, Refused> {
+        let mut cwd = cwd.clone();
+        list.entries.iter().map(|entry| self.entry(entry, &mut cwd)).collect()
+    }
+
+    fn entry(&mut self, entry: &AndOr, cwd: &mut Cwd) -> Result<Entry, Refused> {
+        let first = self.pipeline(&entry.first, cwd)?;
+        let mut rest = Vec::with_capacity(entry.rest.len());
+        for (connector, pipeline) in &entry.rest {
+            rest.push((*connector, self.pipeline(pipeline, cwd)?));
+        }
+        Ok(Entry { first, rest })
+    }
+
+    fn pipeline(&mut self, pipeline: &tree::Pipeline, cwd: &mut Cwd) -> Result<Pipeline, Refused> {
+        let mut members = Vec::with_capacity(pipeline.stages.len());
+        for stage in &pipeline.stages {
+            members.push(match stage {
+                Command::Simple(simple) => self.simple(simple, cwd)?,
+                Command::Group { list, redirections } => {
+                    let redirections = redirections.iter().map(|one| self.redirection(one, cwd));
+                    let redirections = redirections.collect::<Result<_, _>>().map_err(whole)?;
+                    Member::Group { redirections, list: self.list(list, cwd)? }
+                }
+                Command::Directory(word) => {
+                    *cwd = self.directory(word, cwd).map_err(whole)?;
+                    Member::Directory
+                }
+            });
+        }
+        Ok(Pipeline { negated: pipeline.negated, members })
+    }
+
+    fn simple(&mut self, simple: &tree::Simple, cwd: &Cwd) -> Result<Member, Refused> {
+        let number = self.stages.len();
+        let mut request = Request { cwd: Some(cwd.path().to_owned()), ..self.seen.request.clone() };
+        // Until it is expanded, it is known by what was written.
+        request.argv = simple.words.iter().map(|word| word.to_string().into_bytes()).collect();
+        let refused = |denial: Denial, request: &Request| Box::new((denial, Some((number, request.clone()))));
+        let argv =
+            self.words(&simple.words, cwd).map_err(|problem| refused(expansion(&problem), &request))?;
+        request.argv = argv;
+        for assignment in &simple.assignments {
+            let value = self.one(&assignment.value, cwd);
+            let value = value.map_err(|problem| refused(expansion(&problem), &request))?;
+            // The last one of a name counts, and stands alone.
+            request.env.retain(|(name, _)| *name != assignment.name);
+            request.env.push((assignment.name.clone(), value));
+        }
+        let redirections = simple.redirections.iter().map(|one| self.redirection(one, cwd));
+        let redirections: Result<Vec<_>, Denial> = redirections.collect();
+        let redirections = redirections.map_err(|denial| refused(denial, &request))?;
+        self.stages.push(Stage { request, redirections });
+        Ok(Member::Stage(number))
+    }
+
+    fn redirection(&mut self, redirection: &tree::Redirection, cwd: &Cwd) -> Result<Redirection, Denial> {
+        let text = match redirection.to.word() {
+            Some(word) => self.one(word, cwd).map_err(|problem| expansion(&problem))?,
+            None => String::new(),
+        };
+        let to = match &redirection.to {
+            tree::Target::Same(descriptor) => Target::Same(*descriptor),
+            tree::Target::Text(_) => Target::Text([text.as_bytes(), b"\n"].concat()),
+            tree::Target::Read(_) => self.target(text, OpenFor::Read, cwd)?,
+            tree::Target::Write(_) => self.target(text, OpenFor::Write, cwd)?,
+            tree::Target::Append(_) => self.target(text, OpenFor::Append, cwd)?,
+        };
+        Ok(Redirection { descriptor: redirection.descriptor, to })
+    }
+
+    /// A file of the workspace or `/dev/null`; the kernel has the last word about it when it is opened.
+    fn target(&self, path: String, purpose: OpenFor, cwd: &Cwd) -> Result<Target, Denial> {
+        if path == NULL {
+            return Ok(Target::Null);
+        }
+        let shown: String = path.chars().take(256).flat_map(char::escape_debug).collect();
+        let refuse = |rule: &'static str, message: String, instead: &'static str| {
+            Denial::new(rule, RuleKind::ArgDeny, Reason::ArgumentDenied, message).instead(instead)
+        };
+        if path.is_empty() || path.contains('\0') {
+            let message = format!("Redirection target '{shown}' is no path.");
+            return Err(refuse("redirection.path", message, "name a file"));
+        }
+        if path.starts_with('/') {
+            let message = format!(
+                "Redirection target must be relative to the working directory: '{shown}' is absolute."
+            );
+            return Err(refuse(
+                "redirection.absolute",
+                message,
+                "name a file below the working directory, or /dev/null",
+            ));
+        }
+        if Path::new(&path).components().any(|part| part == Component::ParentDir) {
+            let message = format!("Redirection target cannot contain parent traversal: '{shown}'.");
+            return Err(refuse(
+                "redirection.parent",
+                message,
+                "name a file below the working directory, or /dev/null",
+            ));
+        }
+        if purpose != OpenFor::Read && !self.seen.config.workspace.write {
+            let message =
+                format!("Redirection into '{shown}' is refused: the policy makes the workspace read-only.");
+            return Err(refuse(
+                "redirection.read_only",
+                message,
+                "read the output of the command, or use /dev/null",
+            ));
+        }
+        Ok(Target::File { cwd: cwd.clone(), path, purpose })
+    }
+
+    fn directory(&mut self, word: &Word, cwd: &Cwd) -> Result<Cwd, Denial> {
+        let asked = PathBuf::from(self.one(word, cwd).map_err(|problem| expansion(&problem))?);
+        let asked =
+            if asked.is_absolute() || asked.as_os_str().is_empty() { asked } else { cwd.path().join(asked) };
+        self.seen.config.workspace.resolve(Some(&asked)).map_err(|error| directory(&error))
+    }
+
+    fn words(&mut self, words: &[Word], cwd: &Cwd) -> Result<Vec<Vec<u8>>, Problem> {
+        let files =
+            Files { opener: &self.seen.opener, root: &self.seen.config.workspace.path, cwd: cwd.path() };
+        let surroundings = surroundings(self.seen, &files);
+        arguments(words, &surroundings, &mut self.budget)
+    }
+
+    fn one(&mut self, word: &Word, cwd: &Cwd) -> Result<String, Problem> {
+        let files =
+            Files { opener: &self.seen.opener, root: &self.seen.config.workspace.path, cwd: cwd.path() };
+        let surroundings = surroundings(self.seen, &files);
+        single(word, &surroundings, &mut self.budget)
+    }
+}
+
+fn surroundings<'s>(seen: &'s Seen, files: &'s Files<'s>) -> Surroundings<'s> {
+    let home = seen.variables.get("HOME").map(String::as_str);
+    Surroundings { home, variables: &seen.variables, directory: files }
+}
+
+fn whole(denial: Denial) -> Refused {
+    Box::new((denial, None))
+}
+
+fn expansion(problem: &Problem) -> Denial {
+    Denial::new("line.expansion", RuleKind::BuiltinDeny, Reason::ArgumentDenied, problem.to_string())
+        .instead("write the words out")
+}
+
+fn directory(error: &CwdError) -> Denial {
+    let (rule, reason) = match error {
+        CwdError::Outside { .. } => ("cwd.outside", Reason::CwdOutsideWorkspace),
+        CwdError::Missing(_) => ("cwd.missing", Reason::CwdMissing),
+        CwdError::Failed { .. } => ("cwd.failed", Reason::CwdMissing),
+    };
+    Denial::new(rule, RuleKind::Cwd, reason, error.to_string())
+        .instead("name an existing directory of the workspace, or none for its root")
+}

@@ -1,0 +1,159 @@
+//! Replies of `shell_execute`: the documented object, and the words of its errors.
+//!
+//! Purpose: from what became of a line to `stdout`, `stderr`, `status`, `execution_time` and, on failure,
+//! `error`. A success and a refusal are that object as text, too; of a command that failed the text begins
+//! with the sentence that clients look for. Over a limit the head and the tail of what was written are told
+//! as well. Inputs: an outcome. Called by `mod.rs`.
+
+use std::path::PathBuf;
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Map, Value, json};
+
+use super::super::offer::Offer;
+use crate::appliance::{LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
+use crate::policy::Reason;
+use crate::run::{Captured, Exit, Stream};
+use crate::syntax::tree::{AndOr, List};
+
+/// What a reply needs to know of its request.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// One pipeline: each of its stages counts. Otherwise the status is that of a shell.
+    single: bool,
+    directory: Option<PathBuf>,
+    output_bytes: usize,
+}
+
+impl Told {
+    pub(super) fn of(offer: &Offer, call: &LineCall) -> Self {
+        let only = |list: &List| matches!(list.entries.as_slice(), [AndOr { rest, .. }] if rest.is_empty());
+        Self { single: only(&call.list), directory: call.cwd.clone(), output_bytes: offer.output_bytes }
+    }
+
+    pub(super) fn answer(&self, outcome: LineOutcome) -> CallToolResult {
+        match outcome {
+            LineOutcome::Denied(denied) => self.denied(&denied),
+            LineOutcome::AuditUnavailable(reason) => error(&format!(
+                "{reason}. Nothing was run: a command runs only after its start is recorded. Tell the operator of this server."
+            )),
+            LineOutcome::Unrecorded(reason) => error(&format!(
+                "{reason}. Something ran, but could not be recorded, so what it printed is withheld. Tell the operator of this server."
+            )),
+            LineOutcome::Ran(report) if report.cancelled => error(
+                "Cancelled: the caller went away or the server is stopping; the command and all of its descendants were killed.",
+            ),
+            LineOutcome::Ran(report) => self.ran(&report),
+        }
+    }
+
+    /// The sentence that clients know where there is one, else that of the policy.
+    fn denied(&self, denied: &LineDenied) -> CallToolResult {
+        let LineDenied { denial, name, .. } = denied;
+        let message = match denial.reason {
+            Reason::CommandNotAllowed | Reason::CommandAlwaysDenied if !name.is_empty() => {
+                format!("Command not allowed: {name}")
+            }
+            Reason::CwdMissing => match &self.directory {
+                Some(directory) => format!("Directory does not exist: {}", directory.display()),
+                None => denial.message.clone(),
+            },
+            _ => denial.message.clone(),
+        };
+        let mut result = error(&message);
+        let mut rule = format!("Refused by rule {}", denial.rule);
+        if message != denial.message {
+            rule.push_str(": ");
+            rule.push_str(denial.message.trim_end_matches('.'));
+        }
+        if let Some(clause) = denial.advice() {
+            rule.push_str("; instead: ");
+            rule.push_str(clause);
+        }
+        rule.push('.');
+        result.content.push(ContentBlock::text(rule));
+        result
+    }
+
+    fn ran(&self, report: &LineReport) -> CallToolResult {
+        let (status, failure) = self.ended(report);
+        let mut object = Map::new();
+        if let Some(failure) = &failure {
+            object.insert("error".to_owned(), json!(failure));
+        }
+        object.insert("stdout".to_owned(), json!(report.stdout.text));
+        object.insert("stderr".to_owned(), json!(report.stderr.text));
+        object.insert("status".to_owned(), json!(status));
+        object.insert("execution_time".to_owned(), json!(report.duration.as_secs_f64()));
+        if report.stages.len() > 1 {
+            let statuses = report.stages.iter().map(|stage| stage.end.status()).collect::<Vec<_>>();
+            object.insert("statuses".to_owned(), json!(statuses));
+        }
+        let dropped = |captured: &Captured| {
+            captured.dropped.map(|dropped| json!({"bytes": dropped.bytes, "lines": dropped.lines}))
+        };
+        let streams = [("stdout", dropped(&report.stdout)), ("stderr", dropped(&report.stderr))];
+        let truncated: Map<String, Value> =
+            streams.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        if !truncated.is_empty() {
+            object.insert("truncated".to_owned(), Value::Object(truncated));
+        }
+        let Some(failure) = failure else { return CallToolResult::structured(Value::Object(object)) };
+        let mut text = format!("Error executing command: {failure}");
+        for (name, captured) in [("stdout", &report.stdout), ("stderr", &report.stderr)] {
+            if !captured.text.is_empty() {
+                text.push_str(&format!("\n{name}:\n{}", captured.text));
+            }
+        }
+        let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+        result.structured_content = Some(Value::Object(object));
+        result
+    }
+
+    /// Status, and the sentence of a failure.
+    fn ended(&self, report: &LineReport) -> (i32, Option<String>) {
+        if let Some(stream) = report.exceeded {
+            let name = if stream == Stream::Stdout { "stdout" } else { "stderr" };
+            return (-1, Some(format!("{name} exceeded output limit of {} bytes", self.output_bytes)));
+        }
+        if report.timed_out {
+            let seconds = report.timeout.as_secs_f64();
+            return (-1, Some(format!("Command timed out after {seconds} seconds")));
+        }
+        let last = report.stages.len().saturating_sub(1);
+        // A reader that has enough is no failure of those who write to it.
+        let failed = |(at, stage): &(usize, &StageReport)| {
+            !matches!(stage.end.status(), Some(0) | None)
+                && (*at == last || stage.end != StageEnd::Ran(Exit::Signal(libc::SIGPIPE)))
+        };
+        let stage = match self.single {
+            true => report.stages.iter().enumerate().rfind(failed).map(|(_, stage)| stage),
+            false if report.status == 0 => None,
+            false => report.stages.iter().rfind(|stage| stage.end.status() == Some(report.status)),
+        };
+        let status =
+            if self.single { stage.and_then(|stage| stage.end.status()) } else { Some(report.status) };
+        let status = status.unwrap_or(0);
+        let failure = match stage.map(|stage| &stage.end) {
+            None if status == 0 => return (0, None),
+            Some(StageEnd::Ran(Exit::Signal(signal))) => format!("Command terminated by signal {signal}"),
+            Some(StageEnd::NotStarted { step, errno, message }) if step == "redirection" => match *errno {
+                libc::ELOOP | libc::EXDEV => {
+                    format!("Redirection target escapes the working directory ({message})")
+                }
+                _ if message.starts_with("cannot open") => format!("Failed to open input file: {message}"),
+                _ => format!("Failed to open output file: {message}"),
+            },
+            _ => format!("Command failed with exit status {status}"),
+        };
+        (status, Some(failure))
+    }
+}
+
+/// The documented object of an error before anything ran.
+pub(super) fn error(message: &str) -> CallToolResult {
+    let object = json!({"error": message, "status": 1, "stdout": "", "stderr": message, "execution_time": 0});
+    let mut result = CallToolResult::error(vec![ContentBlock::text(object.to_string())]);
+    result.structured_content = Some(object);
+    result
+}
