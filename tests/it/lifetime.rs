@@ -125,8 +125,9 @@ fn a_start_that_hangs_ends_at_its_deadline() {
     let call = served.send_run(json!({"command": lab.probe(), "args": ["say", "y"], "timeout": 1}));
     let (text, _) = served.result(call);
     assert!(text.contains("timed out"), "{text}");
-    let end = lab.end();
-    assert_eq!(end["outcome"], "sandbox_error", "{end}");
+    let records = lab.records();
+    let end = ends(&records).pop().unwrap();
+    assert_eq!((&end["outcome"], &end["errno"]), (&json!("spawn_error"), &json!("ETIMEDOUT")), "{end}");
     // The other one still waits, stopped.
     eventually("the next runs are as good as any", || {
         served.probed(&lab, &["say", "on"])["stdout"] == "on\n"
