@@ -291,6 +291,8 @@ impl Launcher {
                     filter,
                     mark: self.mark,
                     root: &self.root,
+                    read_only: self.facts.mount_namespace
+                        && self.facts.workspace_mount.as_ref().is_some_and(|mount| mount.read_only),
                     throw_away: self.throw_away,
                     scratch,
                     leaf,

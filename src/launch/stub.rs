@@ -55,6 +55,8 @@ pub(super) struct Stub<'a> {
     pub(super) mark: u32,
     /// Workspace root as the launcher's mounts show it.
     pub(super) root: &'a OwnedFd,
+    /// Every mount of the workspace is read-only, by the launcher's own doing.
+    pub(super) read_only: bool,
     /// The workspace is an overlay, where a directory is not the one that was judged but a copy of it.
     pub(super) throw_away: bool,
     /// Its scratch directory.
@@ -183,7 +185,8 @@ impl Stub<'_> {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = step!("signalfd", SignalFd::with_flags(&mask, flags))?;
         let scratch = self.scratch.as_ref().map(Scratch::path);
-        let command = step!("landlock", landlock::command(self.profile, self.root.as_fd(), scratch))?;
+        let command =
+            step!("landlock", landlock::command(self.profile, self.root.as_fd(), scratch, self.read_only))?;
         let scopes = step!("landlock", landlock::scopes())?;
         step!("landlock", sys::landlock_restrict_self(&scopes))?;
         if !self.profile.has(Switch::Jit) {
