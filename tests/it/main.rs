@@ -14,6 +14,7 @@
 mod audit;
 mod breakout;
 mod check_lints;
+mod command_run;
 mod dependencies;
 mod differential;
 mod doctor;
