@@ -15,6 +15,7 @@ mod audit;
 mod breakout;
 mod build_profile;
 mod check_lints;
+mod command_run;
 mod consent;
 mod dependencies;
 mod differential;

@@ -1,7 +1,7 @@
 //! From what the runner says to what a batch tells of one command.
 //!
-//! Purpose: the six status values and the fields beside them; what is as usual (an empty stream, a flag that
-//! is false) is left out. Pure. Inputs: outcomes of the appliance. Called by `run.rs`.
+//! Purpose: the six status values and the fields beside them; what is as usual (a status of 0, empty
+//! errors, a flag that is false) is left out. Pure. Inputs: outcomes of the appliance. Called by `run.rs`.
 
 use serde_json::{Map, Value, json};
 
@@ -52,7 +52,9 @@ fn line(report: LineReport, tap: &Tap) -> Done {
         _ => Status::Failed,
     };
     let mut done = Done::bare(status);
-    done.fields.insert("exit_code".to_owned(), report.status.into());
+    if status != Status::Succeeded {
+        done.fields.insert("exit_code".to_owned(), report.status.into());
+    }
     let statuses: Vec<Option<i32>> = report.stages.iter().map(|stage| stage.end.status()).collect();
     // One command says the same by its status; more say it where one of them failed.
     if statuses.len() > 1 && statuses.iter().flatten().any(|status| *status != 0) {
@@ -112,7 +114,9 @@ fn ran(report: Report, tap: &Tap) -> Done {
         _ => Status::Failed,
     };
     let mut done = Done::bare(status);
-    done.fields.insert("exit_code".to_owned(), payload::exit(report.exit));
+    if status != Status::Succeeded {
+        done.fields.insert("exit_code".to_owned(), payload::exit(report.exit));
+    }
     streams(&mut done.fields, tap);
     if let Some(fault) = &report.fault {
         done.fields.insert("error".to_owned(), fault.as_str().into());

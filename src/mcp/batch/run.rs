@@ -123,9 +123,9 @@ pub(super) async fn run<R: Runner>(
         (item.id, item.step, ends.remove(&at).unwrap_or_else(|| Done::bare(Status::Skipped)))
     });
     let results: Vec<(String, u64, Done)> = results.collect();
-    // A budget that ends with the last step stopped nothing.
-    let whole = results.iter().all(|(_, _, done)| done.status == Status::Succeeded);
-    let cancel_reason = if whole { None } else { stopped };
+    // What ends with the last step stopped nothing.
+    let cut = |done: &Done| matches!(done.status, Status::Skipped | Status::Cancelled);
+    let cancel_reason = stopped.filter(|_| results.iter().any(|(_, _, done)| cut(done)));
     Batch { results, cancel_reason, clamped: plan.budget_clamped, dry_run: plan.dry_run }
 }
 
@@ -379,3 +379,7 @@ fn unbound(message: String) -> Denial {
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

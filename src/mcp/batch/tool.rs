@@ -78,7 +78,7 @@ fn gives() -> Value {
                         "id": {"type": "string"},
                         "status": {"enum": status},
                         "verdict": {"enum": ["allow", "deny", "undecided"]},
-                        "exit_code": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                        "exit_code": {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "If not 0"},
                         "stdout": {"type": "string"},
                         "stderr": {"type": "string", "description": "If any"},
                         "error": {"type": "string", "description": "Why not"},
