@@ -22,6 +22,9 @@ const WORKERS: usize = 2;
 ///
 /// Speaks MCP on standard input and output until the client closes its end or SIGTERM, SIGINT or
 /// SIGHUP comes; every command that still runs is then killed with all of its descendants.
+///
+/// Without --policy, an environment with ALLOW_COMMANDS (as mcp-shell-server has it) is the policy: the
+/// tool is shell_execute, and the workspace is writable.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
