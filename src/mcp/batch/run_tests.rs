@@ -104,6 +104,7 @@ fn report(tap: &Tap) -> Report {
         hints: Vec::new(),
         limit: None,
         fault: None,
+        wrapped: None,
         timeout: Duration::from_secs(30),
         timeout_clamped: false,
     }
