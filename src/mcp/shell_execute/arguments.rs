@@ -12,13 +12,15 @@ use serde_json::Value;
 use super::super::arguments::{refusal, unknown};
 
 /// What the tool takes.
-pub(super) const FIELDS: [&str; 4] = ["command", "directory", "stdin", "timeout"];
+pub(super) const FIELDS: [&str; 5] = ["command", "directory", "envs", "stdin", "timeout"];
 
 /// What a call asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) command: Vec<String>,
     pub(super) directory: Option<PathBuf>,
+    /// Judged like any environment: a name that the policy does not pass refuses the line.
+    pub(super) envs: Vec<(String, String)>,
     pub(super) stdin: Option<Vec<u8>>,
     pub(super) timeout: Option<Duration>,
 }
@@ -47,6 +49,18 @@ pub(super) fn read(given: Option<JsonObject>, stdin_bytes: usize) -> Result<Aske
         Some(Value::String(path)) if path.is_empty() => wrong.push("Directory cannot be empty".to_owned()),
         Some(Value::String(path)) => asked.directory = Some(PathBuf::from(path)),
         Some(_) => wrong.push("'directory' must be a string".to_owned()),
+    }
+    match given.get("envs") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(envs)) => {
+            for (name, value) in envs {
+                match value {
+                    Value::String(value) => asked.envs.push((name.clone(), value.clone())),
+                    _ => wrong.push(format!("'envs' must map names to strings: the value of {name} is none")),
+                }
+            }
+        }
+        Some(_) => wrong.push("'envs' must be an object".to_owned()),
     }
     match given.get("stdin") {
         None | Some(Value::Null) => {}
@@ -92,11 +106,24 @@ mod tests {
             (json!({"command": ["ls"], "timeout": 0}), "'timeout' must be greater than 0"),
             (json!({"command": ["ls"], "timeout": -3}), "'timeout' must be greater than 0"),
             (json!({"command": ["ls"], "stdin": 3}), "'stdin' must be a string"),
+            (json!({"command": ["ls"], "envs": ["A=b"]}), "'envs' must be an object"),
+            (
+                json!({"command": ["ls"], "envs": {"A": 1}}),
+                "'envs' must map names to strings: the value of A is none",
+            ),
         ] {
             assert_eq!(refused(given.clone()), expected, "{given}");
         }
         assert!(refused(json!({"command": ["ls"], "bogus": 1})).contains("unknown argument \"bogus\""));
         assert!(refused(json!({"command": ["ls"], "stdin": "eleven bytes"})).contains("10 are allowed"));
+    }
+
+    #[test]
+    fn the_environment_of_a_call_is_read() {
+        let given = json!({"command": ["env"], "envs": {"LANG": "C", "TZ": ""}});
+        let asked = read(given.as_object().cloned(), 10).unwrap();
+        let expected = [("LANG", "C"), ("TZ", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(asked.envs, expected);
     }
 
     #[test]

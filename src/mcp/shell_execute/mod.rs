@@ -83,7 +83,7 @@ impl<R: Runner> Server<R> {
 
 /// The line that a request asks for. One that is none is refused, and recorded as every refusal is.
 fn line(asked: Request, sequencing: operators::Sequencing) -> LineCall {
-    let Request { command, directory, stdin, timeout } = asked;
+    let Request { command, directory, envs, stdin, timeout } = asked;
     let shown = command.iter().map(|element| element.clone().into_bytes()).collect();
     let (list, refused) = match operators::parse(&command, sequencing) {
         Ok(list) => (list, None),
@@ -100,6 +100,7 @@ fn line(asked: Request, sequencing: operators::Sequencing) -> LineCall {
     LineCall {
         list,
         cwd: directory,
+        env: envs,
         timeout,
         stdin,
         end_at_limit: true,

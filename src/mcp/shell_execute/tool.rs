@@ -33,7 +33,8 @@ fn takes() -> Value {
             "command": {"type": "array", "items": text(), "description": "Command and its arguments"},
             "stdin": text(),
             "directory": {"type": "string", "description": "Working directory inside of the workspace"},
-            "timeout": {"type": "integer", "minimum": 1, "description": "Seconds"}
+            "timeout": {"type": "integer", "minimum": 1, "description": "Seconds"},
+            "envs": {"type": "object", "additionalProperties": text(), "description": "Environment; names that the policy passes"}
         },
         "required": ["command"],
         "additionalProperties": false
