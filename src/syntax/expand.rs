@@ -178,25 +178,30 @@ fn resolve(word: &Word, seen: &Surroundings<'_>, budget: &mut Budget) -> Result<
 /// The words that `{a,b}` stands for: the first alternatives first, the last brace changing fastest.
 fn alternatives(word: &Word, budget: &Budget) -> Result<Vec<Word>, Problem> {
     let mut found = vec![Word::default()];
+    let mut counted = 0_usize;
     for part in &word.parts {
-        let ends = match part {
-            Part::Brace(choices) => {
-                let mut ends = Vec::new();
-                for choice in choices {
-                    ends.extend(alternatives(choice, budget)?);
-                }
-                ends
+        let Part::Brace(choices) = part else {
+            // In place: a word of many parts would be copied once for each of them.
+            let end = Word { parts: vec![part.clone()] };
+            counted = counted.saturating_add(size(std::slice::from_ref(&end)).saturating_mul(found.len()));
+            if counted > budget.bytes {
+                return Err(Problem::TooMany("bytes"));
             }
-            other => vec![Word { parts: vec![other.clone()] }],
+            found.iter_mut().for_each(|word| word.append(&end));
+            continue;
         };
+        let mut ends = Vec::new();
+        for choice in choices {
+            ends.extend(alternatives(choice, budget)?);
+        }
         // Judged before it is made.
         let many = found.len().saturating_mul(ends.len());
-        let begins = size(&found).saturating_mul(ends.len());
-        let bytes = size(&ends).saturating_mul(found.len()).saturating_add(begins);
+        let begins = counted.saturating_mul(ends.len());
+        counted = size(&ends).saturating_mul(found.len()).saturating_add(begins);
         if many > budget.words {
             return Err(Problem::TooMany("words"));
         }
-        if bytes > budget.bytes {
+        if counted > budget.bytes {
             return Err(Problem::TooMany("bytes"));
         }
         let mut longer = Vec::with_capacity(many);
