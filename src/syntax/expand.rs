@@ -224,3 +224,25 @@ fn size(words: &[Word]) -> usize {
         .map(|part| if let Part::Literal(text) = part { text.len() } else { 1 })
         .fold(0, usize::saturating_add)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_counted_before_they_are_copied_into_every_alternative() {
+        let word = |text: &str| Word { parts: vec![Part::Literal(text.to_owned())] };
+        let brace = || Part::Brace(vec![word("a"), word("b")]);
+        // Nearly a million parts: copied once for each of them, it would not end.
+        let many = Word { parts: vec![Part::Glob(Glob::One); 900_000] };
+        let budget = Budget { bytes: 1_000_000, ..Budget::default() };
+        let made = alternatives(&many, &budget).unwrap();
+        assert_eq!((made.len(), made.first().unwrap().parts.len()), (1, 900_000));
+        let twice = Word { parts: [vec![brace()], many.parts].concat() };
+        assert_eq!(alternatives(&twice, &budget).unwrap_err(), Problem::TooMany("bytes"));
+        let both = Word { parts: vec![Part::Literal("x".into()), brace(), Part::Literal("y".into())] };
+        assert_eq!(alternatives(&both, &budget).unwrap(), [word("xay"), word("xby")]);
+        let tight = Budget { bytes: 5, ..Budget::default() };
+        assert_eq!(alternatives(&both, &tight).unwrap_err(), Problem::TooMany("bytes"));
+    }
+}
