@@ -25,6 +25,8 @@ use crate::sys;
 
 /// How long a run lasts before another stub is made beside it; a short command has its core to itself.
 const REFILL: Duration = Duration::from_millis(20);
+/// How long a start is waited for before the run counts as started.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Profiles that the launcher remembers; beyond it, it starts anew.
 const KNOWN: usize = 256;
 
@@ -186,10 +188,12 @@ impl Launcher {
         drop(stdio);
         self.refill(prepared)?;
         // From here on it may have been executed, whatever becomes of its supervisor.
-        let (pid, first) = match receive(&stub).await {
-            Ok(FromStub::Failed(failure)) => return Err(failure.into()),
-            Ok(FromStub::Started { pid }) => (Some(pid), None),
-            other => (None, Some(other)),
+        let (pid, first) = match tokio::time::timeout(PATIENCE, receive(&stub)).await {
+            Ok(Ok(FromStub::Failed(failure))) => return Err(failure.into()),
+            Ok(Ok(FromStub::Started { pid })) => (Some(pid), None),
+            Ok(other) => (None, Some(other)),
+            // Its file system may not answer. Whoever waits for the end may ask for it.
+            Err(_elapsed) => (None, None),
         };
         Ok(Running { stub: Some(stub), pid, first, again: false, killed: false, place })
     }
@@ -458,6 +462,7 @@ impl Running {
                     (self.again, self.pid) = (again, Some(end.pid));
                     return Ok(Ended { touched, ..end });
                 }
+                FromStub::Started { pid } if self.pid.is_none() => self.pid = Some(pid),
                 FromStub::Failed(failure) => return Err(failure.into()),
                 _ => return Err(unexpected()),
             }

@@ -83,6 +83,7 @@ pub(super) fn serve() {
                     mark,
                     children: HashMap::new(),
                     lost: Vec::new(),
+                    crammed: false,
                 }
                 .serve();
             }
@@ -146,6 +147,8 @@ struct Launcher {
     children: HashMap<i32, Child>,
     /// Scratch file systems that could not be emptied.
     lost: Vec<PathBuf>,
+    /// The last request found no scratch file system.
+    crammed: bool,
 }
 
 /// A process of ours.
@@ -288,6 +291,8 @@ impl Launcher {
                     filter,
                     mark: self.mark,
                     root: &self.root,
+                    read_only: self.facts.mount_namespace
+                        && self.facts.workspace_mount.as_ref().is_some_and(|mount| mount.read_only),
                     throw_away: self.throw_away,
                     scratch,
                     leaf,
@@ -306,13 +311,15 @@ impl Launcher {
         if self.facts.scratch_slots == 0 {
             return create(&place);
         }
-        // The one that has just ended may not be reaped yet.
-        for _ in 0..SLOT_TRIES {
+        // The one that has just ended may not be reaped yet. Whoever waited in vain has waited for all that come
+        // after, or each of them would hold up the others.
+        for _ in 0..if self.crammed { 1 } else { SLOT_TRIES } {
             let taken: Vec<&Path> = self.children.values().filter_map(Child::base).collect();
             let slots = (0..self.facts.scratch_slots).map(|number| slot(&place, number));
             let free = slots.filter(|slot| !taken.contains(&slot.as_path()) && !self.lost.contains(slot));
             for free in free {
                 if step!("scratch", scratch::holds(&free, 0))? {
+                    self.crammed = false;
                     return Ok(create(&free)?.map(Scratch::alone));
                 }
             }
@@ -324,6 +331,7 @@ impl Launcher {
             std::thread::sleep(SLOT_WAIT);
             self.reap();
         }
+        self.crammed = true;
         let full = "every scratch file system is in use: too many runs at once";
         step!("scratch", Err(unmet(libc::EAGAIN, full)))
     }

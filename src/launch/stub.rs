@@ -55,6 +55,8 @@ pub(super) struct Stub<'a> {
     pub(super) mark: u32,
     /// Workspace root as the launcher's mounts show it.
     pub(super) root: &'a OwnedFd,
+    /// Every mount of the workspace is read-only, by the launcher's own doing.
+    pub(super) read_only: bool,
     /// The workspace is an overlay, where a directory is not the one that was judged but a copy of it.
     pub(super) throw_away: bool,
     /// Its scratch directory.
@@ -183,7 +185,8 @@ impl Stub<'_> {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = step!("signalfd", SignalFd::with_flags(&mask, flags))?;
         let scratch = self.scratch.as_ref().map(Scratch::path);
-        let command = step!("landlock", landlock::command(self.profile, self.root.as_fd(), scratch))?;
+        let command =
+            step!("landlock", landlock::command(self.profile, self.root.as_fd(), scratch, self.read_only))?;
         let scopes = step!("landlock", landlock::scopes())?;
         step!("landlock", sys::landlock_restrict_self(&scopes))?;
         if !self.profile.has(Switch::Jit) {
@@ -216,9 +219,10 @@ impl Stub<'_> {
         let started = Instant::now();
         let stdin_to_stderr = [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()];
         let plan = laid.plan(stdin_to_stderr, cwd.as_raw_fd(), self.mark);
-        let pid = door.open(&plan).map_err(of_child)?;
-        drop(stdio); // or the server would never read an end of file
         let deadline = started + Duration::from_millis(request.timeout_ms);
+        let is_over = || Instant::now() >= deadline || is_told(socket);
+        let pid = door.open(&plan, is_over).map_err(of_child)?;
+        drop(stdio); // or the server would never read an end of file
         let mut ended = supervise(pid, started, deadline, signals, ears, socket, self.leaf.as_ref());
         ended.met = Met { scratch_full: self.scratch.as_ref().is_some_and(Scratch::is_full), ..ended.met };
         Ok(ended)
@@ -293,6 +297,12 @@ impl Laid {
 /// The failure of a step of the child.
 fn of_child(error: ChildError) -> Failure {
     named(error.step.as_str(), &unmet(error.errno, Errno::from_raw(error.errno).desc()))
+}
+
+/// Whether the server says something: it wants the end, or is gone.
+fn is_told(socket: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::POLLIN)];
+    ppoll(&mut fds, Some(TimeSpec::from_duration(Duration::ZERO)), None).is_ok_and(|ready| ready > 0)
 }
 
 /// The program file must still be the one that was resolved when the policy loaded.

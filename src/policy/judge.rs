@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, NulError};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::allow::AllowList;
 use super::environment::Base;
@@ -19,10 +18,10 @@ use super::names::{self, DeniedNames};
 use super::paths::{self, View};
 use super::toolkit::Narrowed;
 use super::words::quoted;
-use super::{Asking, Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict};
+use super::{Asking, Authorized, Denial, PolicyError, Reason, Request, RuleKind, Target, Verdict, bounds};
 use crate::config::program::Program;
 use crate::config::workspace::{Cwd, CwdError};
-use crate::config::{Command, Config, Limits};
+use crate::config::{Command, Config};
 
 /// Commands that may stand in the arguments of one another (`nice timeout 5 sort`).
 const NESTED: usize = 8;
@@ -196,9 +195,9 @@ impl Policy {
         let argv: Vec<&[u8]> = request.argv.iter().map(Vec::as_slice).collect();
         let toolkit = request.toolkit.as_deref();
         let rule = self.judge_toolkit(&argv, toolkit, &cwd, &request.env)?;
-        let cwd = cwd.map_err(|error| cwd_denial(&error))?;
+        let cwd = cwd.map_err(|error| bounds::cwd_denial(&error))?;
         let limits = self.config.limits_of(toolkit);
-        let (timeout, timeout_clamped) = within(limits, request)?;
+        let (timeout, timeout_clamped) = bounds::within(limits, request)?;
         let name = argv.first().map_or(Cow::Borrowed(""), |name| String::from_utf8_lossy(name));
         let command = rule.command(&name);
         let effective = self.environment.effective(&command, &request.env);
@@ -209,12 +208,12 @@ impl Policy {
             entry.extend_from_slice(name.as_bytes());
             entry.push(b'=');
             entry.extend_from_slice(value.as_bytes());
-            env.push(CString::new(entry).map_err(|error| nul(&error))?);
+            env.push(CString::new(entry).map_err(|error| bounds::nul(&error))?);
         }
         let argv: Result<Vec<CString>, NulError> =
             request.argv.iter().map(|arg| CString::new(arg.as_slice())).collect();
         let authorized = Authorized {
-            argv: argv.map_err(|error| nul(&error))?,
+            argv: argv.map_err(|error| bounds::nul(&error))?,
             target: command.program.clone().map_or(Target::Missing, Target::Found),
             env,
             cwd,
@@ -296,7 +295,7 @@ impl Policy {
         // A working directory that is refused further down climbs nowhere.
         let level = cwd.as_ref().map_or(0, |cwd| self.level(cwd.path()));
         let rule = self.judge_nested(argv, Place { level, ..place })?;
-        cwd.as_ref().map_err(cwd_denial)?;
+        cwd.as_ref().map_err(bounds::cwd_denial)?;
         self.environment.check(env, self.config.limits.argument_bytes)?;
         Ok(rule)
     }
@@ -314,7 +313,7 @@ impl Policy {
             return Err(Denial::new("names.empty", RuleKind::BuiltinDeny, Reason::EmptyCommand, message)
                 .instead("give the name of a program as the first element"));
         };
-        self.check_size(argv)?;
+        bounds::check_size(&self.config.limits, argv)?;
         let text = names::spelled(name)?;
         if let Some(kit) = place.kit
             && !kit.admits(name)
@@ -403,7 +402,7 @@ impl Policy {
             return Ok(false);
         };
         if place.depth >= NESTED {
-            return Err(too_large(
+            return Err(bounds::too_large(
                 "arguments.nested",
                 format!("More than {NESTED} commands stand in each other's arguments."),
             ));
@@ -415,86 +414,11 @@ impl Policy {
             Err(denial) => Err(denial.nested_at(start)),
         }
     }
-
-    fn check_size(&self, argv: &[&[u8]]) -> Result<(), Denial> {
-        let limits = &self.config.limits;
-        if argv.len() > limits.arguments {
-            return Err(too_large(
-                "limits.arguments",
-                format!("{} arguments exceed the limit of {}.", argv.len(), limits.arguments),
-            ));
-        }
-        let mut bytes = 0usize;
-        for (index, argument) in argv.iter().enumerate() {
-            if argument.contains(&0) {
-                let place =
-                    if index == 0 { "The command name".to_owned() } else { format!("Argument {index}") };
-                let message = format!("{place} holds a NUL byte, which no argument can.");
-                return Err(Denial::new(
-                    "arguments.nul",
-                    RuleKind::BuiltinDeny,
-                    Reason::NulInArgument,
-                    message,
-                )
-                .at(index)
-                .instead("leave the NUL byte out"));
-            }
-            bytes = bytes.saturating_add(argument.len()).saturating_add(1);
-        }
-        if bytes > limits.argument_bytes {
-            return Err(too_large(
-                "limits.argument_bytes",
-                format!("Arguments of {bytes} bytes exceed the limit of {}.", limits.argument_bytes),
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// The wall clock of a run, and whether more was asked for.
-fn within(limits: &Limits, request: &Request) -> Result<(Duration, bool), Denial> {
-    let (usual, most) = if request.background {
-        (limits.max_job_time, limits.max_job_time)
-    } else {
-        (limits.timeout, limits.max_timeout)
-    };
-    match request.timeout {
-        None => Ok((usual.min(most), false)),
-        Some(Duration::ZERO) => Err(Denial::new(
-            "limits.timeout",
-            RuleKind::Limit,
-            Reason::LimitTooHigh,
-            "timeout must be a positive number",
-        )
-        .instead("ask for a positive number, or for none")),
-        Some(asked) => Ok((asked.min(most), asked > most)),
-    }
 }
 
 fn check_values(values: &BTreeMap<String, String>) -> Result<(), PolicyError> {
     let broken = values.iter().find(|(name, value)| name.contains('\0') || value.contains('\0'));
     broken.map_or(Ok(()), |(name, _)| Err(PolicyError::EnvironmentNul(name.clone())))
-}
-
-fn too_large(rule: &'static str, message: String) -> Denial {
-    Denial::new(rule, RuleKind::Limit, Reason::ArgvTooLarge, message)
-        .instead("send fewer or shorter arguments, in several commands if need be")
-}
-
-fn nul(error: &NulError) -> Denial {
-    let message = format!("NUL byte in an argument or environment value ({error}).");
-    Denial::new("arguments.nul", RuleKind::BuiltinDeny, Reason::NulInArgument, message)
-        .instead("leave the NUL byte out")
-}
-
-fn cwd_denial(error: &CwdError) -> Denial {
-    let (rule, reason) = match error {
-        CwdError::Outside { .. } => ("cwd.outside", Reason::CwdOutsideWorkspace),
-        CwdError::Missing(_) => ("cwd.missing", Reason::CwdMissing),
-        CwdError::Failed { .. } => ("cwd.failed", Reason::CwdMissing),
-    };
-    Denial::new(rule, RuleKind::Cwd, reason, error.to_string())
-        .instead("name an existing directory of the workspace, or none for its root")
 }
 
 #[cfg(test)]

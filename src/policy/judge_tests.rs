@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use std::time::Duration;
+
 use super::*;
 use crate::config::Toolkit;
 use crate::config::program::Programs;

@@ -7,6 +7,7 @@
 mod allow;
 mod arguments;
 mod authorized;
+mod bounds;
 pub mod consent;
 mod denial;
 mod environment;

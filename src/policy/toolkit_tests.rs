@@ -1,6 +1,9 @@
 //! Tests of `policy/toolkit.rs` through the judge.
 
+use std::time::Duration;
+
 use super::*;
+use crate::config::Limits;
 
 #[test]
 fn a_toolkit_narrows_commands_in_arguments_too() {

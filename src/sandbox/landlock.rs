@@ -70,7 +70,9 @@ pub fn scopes() -> Result<OwnedFd, RulesetError> {
 }
 
 /// The domain of a command: everything denied but what `profile` lists, and `scratch` to write in.
-/// `root` is the workspace as it was opened once: its path may lead elsewhere by now.
+/// `root` is the workspace as it was opened once: its path may lead elsewhere by now. `read_only` says that every
+/// mount of it is: then the right to truncate is granted there, which the kernel looks for at each open (Linux 6.2)
+/// from the file up to the root of all, unless a rule on the way has it.
 ///
 /// # Errors
 /// A path that is gone, or a kernel that lacks a right.
@@ -78,6 +80,7 @@ pub fn command(
     profile: &Profile,
     root: BorrowedFd<'_>,
     scratch: Option<&Path>,
+    read_only: bool,
 ) -> Result<OwnedFd, RulesetError> {
     let read_dir = AccessFs::ReadFile | AccessFs::ReadDir;
     let write_dir = read_dir
@@ -109,7 +112,11 @@ pub fn command(
         .and_then(|r| r.scope(Scope::from_all(ABI::V6)))
         .and_then(Ruleset::create)
         .map_err(kernel)?;
-    let workspace = if profile.workspace_write { write_dir } else { read_dir };
+    let workspace = match (profile.workspace_write, read_only) {
+        (true, _) => write_dir,
+        (false, true) => read_dir | AccessFs::Truncate,
+        (false, false) => read_dir,
+    };
     created = created.add_rule(PathBeneath::new(root, workspace)).map_err(kernel)?;
     for (path, rights) in rules {
         let open = |source| RulesetError::Open { path: path.to_owned(), source };

@@ -23,6 +23,9 @@ const STACK: usize = 64 * 1024;
 /// How often the child looks for its plan before it sleeps again: some ten microseconds.
 const LOOKS: u32 = 4096;
 
+/// How often the maker looks at more than the child, in milliseconds.
+const LOOK: i64 = 50;
+
 /// What maker and child share.
 struct Cell {
     before: Before,
@@ -90,7 +93,7 @@ impl Door {
             if door.cell.alive.load(Ordering::SeqCst) == 0 {
                 return Err(door.stopped());
             }
-            wait(&door.cell.waits, 0, 50);
+            wait(&door.cell.waits, 0, LOOK);
         }
         Ok(door)
     }
@@ -102,22 +105,40 @@ impl Door {
         wake(&self.cell.go);
     }
 
-    /// Lets the child through to the program of `plan`, and waits until it has executed or ended.
+    /// Lets the child through to the program of `plan`, and waits until it has executed or ended. The child is
+    /// killed when `is_over` says so, which is asked now and then: a program file may lie on a file system that
+    /// does not answer.
     ///
     /// # Errors
     /// The step that failed and its errno; no process is left then.
-    pub(crate) fn open(self, plan: &ChildPlan<'_>) -> Result<Pid, ChildError> {
+    pub(crate) fn open(
+        self,
+        plan: &ChildPlan<'_>,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<Pid, ChildError> {
         let plan = After::new(plan)?;
         self.cell.plan.store(ptr::from_ref(&plan).cast_mut().cast::<c_void>(), Ordering::SeqCst);
         self.cell.go.store(2, Ordering::SeqCst);
         wake(&self.cell.go);
-        // Without a time: the kernel says so however it ends, and meanwhile errno, which the two share, is
-        // the child's.
-        while self.cell.alive.load(Ordering::SeqCst) != 0 {
-            wait(&self.cell.alive, 1, 0);
+        let mut given_up = false;
+        // The kernel says so however it ends.
+        loop {
+            wait(&self.cell.alive, 1, LOOK);
+            if self.cell.alive.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            if is_over() {
+                given_up = true;
+                // SAFETY: integers only; a child of ours that is not reaped yet.
+                unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            }
         }
         let went = plan.begun.load(Ordering::SeqCst) && self.cell.failed.load(Ordering::SeqCst) == 0;
-        if went { Ok(Pid::from_raw(self.pid)) } else { Err(self.stopped()) }
+        if went {
+            return Ok(Pid::from_raw(self.pid));
+        }
+        let stopped = self.stopped();
+        Err(if given_up { ChildError { step: Step::Execve, errno: libc::ETIMEDOUT } } else { stopped })
     }
 
     /// Reaps the child that has ended at a step.
@@ -150,12 +171,26 @@ impl std::fmt::Debug for Door {
     }
 }
 
-/// Sleeps while `word` is `value`, but no longer than `millis`; 0 means for ever. May return early.
+/// Sleeps while `word` is `value`, but no longer than `millis`; 0 means for ever. May return early. Leaves errno
+/// alone, which maker and child share: it may be the child's.
 fn wait(word: &AtomicU32, value: u32, millis: i64) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 };
     let limit = if millis == 0 { ptr::null() } else { &raw const time };
-    // SAFETY: the word outlives the call, and so does the time. Not private: the kernel wakes without.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, limit) };
+    // SAFETY: futex(2) by the calling convention of x86-64 (syscall(2)): it changes rax, rcx and r11 and reads the
+    // word and the time, which outlive it. Not private: the kernel wakes without.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_futex => _,
+            in("rdi") word.as_ptr(),
+            in("rsi") i64::from(libc::FUTEX_WAIT),
+            in("rdx") u64::from(value),
+            in("r10") limit,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
 }
 
 fn wake(word: &AtomicU32) {

@@ -108,6 +108,32 @@ fn a_killed_supervisor_of_fast_forkers_leaves_nothing() {
     eventually("nothing is left", || lab.alive().is_empty());
 }
 
+#[test]
+fn a_start_that_hangs_ends_at_its_deadline() {
+    let lab = Lab::plain();
+    let mut served = Served::start(&lab);
+    assert_eq!(served.probed(&lab, &["say", "x"])["exit"], 0);
+    // The processes that wait for a command: they have a supervisor, and nobody below.
+    let waiting: Vec<i32> = descendants(served.pid())
+        .into_iter()
+        .filter(|pid| parent(*pid).is_some_and(is_nested_stub) && descendants(*pid).is_empty())
+        .collect();
+    assert!(!waiting.is_empty());
+    for pid in &waiting {
+        kill(*pid, Signal::SIGSTOP);
+    }
+    let call = served.send_run(json!({"command": lab.probe(), "args": ["say", "y"], "timeout": 1}));
+    let (text, _) = served.result(call);
+    assert!(text.contains("timed out"), "{text}");
+    let records = lab.records();
+    let end = ends(&records).pop().unwrap();
+    assert_eq!((&end["outcome"], &end["errno"]), (&json!("spawn_error"), &json!("ETIMEDOUT")), "{end}");
+    // The other one still waits, stopped.
+    eventually("the next runs are as good as any", || {
+        served.probed(&lab, &["say", "on"])["stdout"] == "on\n"
+    });
+}
+
 /// A stub, not the launcher: its parent is a launcher.
 fn is_nested_stub(pid: i32) -> bool {
     is_stub(pid) && parent(pid).is_some_and(is_stub)
