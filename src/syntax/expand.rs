@@ -178,25 +178,30 @@ fn resolve(word: &Word, seen: &Surroundings<'_>, budget: &mut Budget) -> Result<
 /// The words that `{a,b}` stands for: the first alternatives first, the last brace changing fastest.
 fn alternatives(word: &Word, budget: &Budget) -> Result<Vec<Word>, Problem> {
     let mut found = vec![Word::default()];
+    let mut counted = 0_usize;
     for part in &word.parts {
-        let ends = match part {
-            Part::Brace(choices) => {
-                let mut ends = Vec::new();
-                for choice in choices {
-                    ends.extend(alternatives(choice, budget)?);
-                }
-                ends
+        let Part::Brace(choices) = part else {
+            // In place: a word of many parts would be copied once for each of them.
+            let end = Word { parts: vec![part.clone()] };
+            counted = counted.saturating_add(size(std::slice::from_ref(&end)).saturating_mul(found.len()));
+            if counted > budget.bytes {
+                return Err(Problem::TooMany("bytes"));
             }
-            other => vec![Word { parts: vec![other.clone()] }],
+            found.iter_mut().for_each(|word| word.append(&end));
+            continue;
         };
+        let mut ends = Vec::new();
+        for choice in choices {
+            ends.extend(alternatives(choice, budget)?);
+        }
         // Judged before it is made.
         let many = found.len().saturating_mul(ends.len());
-        let begins = size(&found).saturating_mul(ends.len());
-        let bytes = size(&ends).saturating_mul(found.len()).saturating_add(begins);
+        let begins = counted.saturating_mul(ends.len());
+        counted = size(&ends).saturating_mul(found.len()).saturating_add(begins);
         if many > budget.words {
             return Err(Problem::TooMany("words"));
         }
-        if bytes > budget.bytes {
+        if counted > budget.bytes {
             return Err(Problem::TooMany("bytes"));
         }
         let mut longer = Vec::with_capacity(many);
@@ -218,4 +223,26 @@ fn size(words: &[Word]) -> usize {
     parts
         .map(|part| if let Part::Literal(text) = part { text.len() } else { 1 })
         .fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_counted_before_they_are_copied_into_every_alternative() {
+        let word = |text: &str| Word { parts: vec![Part::Literal(text.to_owned())] };
+        let brace = || Part::Brace(vec![word("a"), word("b")]);
+        // Nearly a million parts: copied once for each of them, it would not end.
+        let many = Word { parts: vec![Part::Glob(Glob::One); 900_000] };
+        let budget = Budget { bytes: 1_000_000, ..Budget::default() };
+        let made = alternatives(&many, &budget).unwrap();
+        assert_eq!((made.len(), made.first().unwrap().parts.len()), (1, 900_000));
+        let twice = Word { parts: [vec![brace()], many.parts].concat() };
+        assert_eq!(alternatives(&twice, &budget).unwrap_err(), Problem::TooMany("bytes"));
+        let both = Word { parts: vec![Part::Literal("x".into()), brace(), Part::Literal("y".into())] };
+        assert_eq!(alternatives(&both, &budget).unwrap(), [word("xay"), word("xby")]);
+        let tight = Budget { bytes: 5, ..Budget::default() };
+        assert_eq!(alternatives(&both, &tight).unwrap_err(), Problem::TooMany("bytes"));
+    }
 }

@@ -10,6 +10,7 @@ mod outcome;
 mod plan;
 mod result;
 mod run;
+mod shown;
 mod tool;
 
 pub(super) use tool::definition;

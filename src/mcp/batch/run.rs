@@ -16,6 +16,7 @@ use super::super::runner::Runner;
 use super::outcome;
 use super::plan::{Argument, Body, Item, Plan};
 use super::result::{Batch, Done, Output, Status, Whole};
+use super::shown;
 use crate::appliance::{Call, Judged, LineCall};
 use crate::audit::{self, Context};
 use crate::policy::{Denial, Reason, Request, RuleKind};
@@ -279,7 +280,7 @@ impl<R: Runner> Turn<R> {
             toolkit: self.shared.toolkit.clone(),
             context: self.context(),
             refused,
-            shown: Some(text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()),
+            shown: Some(shown::words(text)),
             ..LineCall::default()
         }
     }
