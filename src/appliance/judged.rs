@@ -54,6 +54,7 @@ impl Appliance {
         let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();
         let home = self.config().directory_of(request.toolkit.as_deref());
         let facts = RunJudged {
+            redirection: false,
             argv: &request.argv,
             cwd: request.cwd.as_deref().unwrap_or(home),
             env_names: &env_names,

@@ -194,9 +194,11 @@ pub struct RunDenied<'a> {
     pub stamps: Stamps,
 }
 
-/// A verdict that was asked for without a run.
+/// A verdict that is not that of a run: asked for alone, or on a file of a line that is about to be opened.
 #[derive(Debug, Clone)]
 pub struct RunJudged<'a> {
+    /// A redirection of a line, and not a dry run: `argv` is its operator and its path.
+    pub redirection: bool,
     /// The argument vector as asked for.
     pub argv: &'a [Vec<u8>],
     /// Working directory as asked for, or the workspace.

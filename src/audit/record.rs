@@ -233,7 +233,7 @@ pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) 
     body
 }
 
-/// `run.judged`: a verdict, and nothing was to be started.
+/// `run.judged`: a verdict, and nothing was to be started. `line.redirected`: a file is about to be opened.
 pub(super) fn run_judged(site: &Site, context: &Context, facts: &RunJudged<'_>) -> Body {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
@@ -244,8 +244,11 @@ pub(super) fn run_judged(site: &Site, context: &Context, facts: &RunJudged<'_>) 
     if let Some(reason) = facts.reason {
         rest.plain("reason", reason);
     }
-    rest.flag("dry_run", true);
-    let mut body = Body::new(site, Level::Info, "run.judged");
+    if !facts.redirection {
+        rest.flag("dry_run", true);
+    }
+    let event = if facts.redirection { "line.redirected" } else { "run.judged" };
+    let mut body = Body::new(site, Level::Info, event);
     let asked = Command {
         argv: facts.argv,
         cwd: facts.cwd,
@@ -259,6 +262,7 @@ pub(super) fn run_judged(site: &Site, context: &Context, facts: &RunJudged<'_>) 
     body.raw(rest.as_str());
     body.message(&match facts.reason {
         Some(reason) => format!("would deny {cmd}: {reason}"),
+        None if facts.redirection => format!("redirected {cmd}"),
         None => format!("would allow {cmd}"),
     });
     body

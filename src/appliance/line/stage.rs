@@ -4,6 +4,7 @@
 //! to other commands and to files. A file is opened only after the start of its command is recorded. Called
 //! by `execute.rs`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ use super::execute::Line;
 use super::plan::{Redirection, Stage, Target};
 use super::{REDIRECTION, StageEnd, StageReport};
 use crate::appliance::{hints, records};
-use crate::audit::{Context, Ending, LinePart};
+use crate::audit::{AuditError, Context, Ending, LinePart, RunJudged};
 use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, LaunchError, OpenFor, Prepared};
 use crate::policy::Request;
@@ -219,6 +220,11 @@ impl Line<'_> {
                     })
                     .map_err(|error| pipes("a text", &error)),
                 Target::File { cwd, path, purpose } => {
+                    if let Err(error) = self.record_redirection(*descriptor, cwd.path(), path, *purpose).await
+                    {
+                        self.unrecorded(error);
+                        return Err(LaunchError::new(REDIRECTION, 0, "it could not be recorded"));
+                    }
                     let (opener, config) =
                         (self.appliance.launcher.opener(), self.appliance.config().clone());
                     let (cwd, path, purpose) = (cwd.clone(), path.clone(), *purpose);
@@ -241,8 +247,37 @@ impl Line<'_> {
         Ok((io, writers))
     }
 
+    /// Records what is about to be opened, or made, or emptied. Durable before it resolves.
+    async fn record_redirection(
+        &self,
+        descriptor: u8,
+        cwd: &Path,
+        path: &str,
+        purpose: OpenFor,
+    ) -> Result<(), AuditError> {
+        let operator = match purpose {
+            OpenFor::Read | OpenFor::List => "<",
+            OpenFor::Write => ">",
+            OpenFor::Append => ">>",
+        };
+        let argv = [format!("{descriptor}{operator}").into_bytes(), path.as_bytes().to_vec()];
+        let part = LinePart { line_id: self.line_id.to_owned(), stage: None };
+        let context = Context { line: Some(part), ..self.context.clone() };
+        let facts = RunJudged {
+            redirection: true,
+            argv: &argv,
+            cwd,
+            env_names: &[],
+            rule_id: "workspace",
+            rule_kind: "allow",
+            reason: None,
+            stamps: records::stamps(self.appliance.config()),
+        };
+        self.appliance.audit.run_judged(&context, &facts).await
+    }
+
     /// A record could not be written: nothing more is run.
-    fn unrecorded(&self, error: crate::audit::AuditError) -> i32 {
+    fn unrecorded(&self, error: AuditError) -> i32 {
         self.unrecorded.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.kill.cancel();
         NOT_STARTED

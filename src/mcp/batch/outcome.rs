@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::payload;
+use super::super::render::{self, Escapes};
 use super::result::{Done, Output, Status, Whole};
 use crate::appliance::{LineOutcome, LineReport, Outcome, Report, sandbox};
 use crate::audit::AuditError;
@@ -160,7 +161,11 @@ pub(super) fn streams(fields: &mut Map<String, Value>, tap: &Tap) {
         if captured.text.is_empty() && stream == Stream::Stderr {
             continue;
         }
-        fields.insert(name.to_owned(), captured.text.into());
+        let (shown, changed) = render::text(captured.text, Escapes::Strip);
+        fields.insert(name.to_owned(), shown.into());
+        if changed > 0 {
+            fields.insert(format!("{name}_stripped_bytes"), changed.into());
+        }
         if captured.dropped.is_some() {
             fields.insert(format!("{name}_truncated"), true.into());
         }

@@ -7,6 +7,7 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 
+use super::super::render::{MARK, TRUST};
 use crate::syntax::placeholder::Given;
 
 /// Characters of an output that the text shows, where there is one command.
@@ -135,7 +136,12 @@ impl Batch {
             object.extend(done.fields.clone());
             Value::Object(object)
         });
-        let mut object = Map::from_iter([("results".to_owned(), results.collect())]);
+        let mut object = Map::new();
+        // Once for all: what a command printed stands inside of strings, which nothing in them can end.
+        if self.results.iter().any(|(_, _, done)| done.fields.contains_key("stdout")) {
+            object.insert(MARK.to_owned(), Value::from(TRUST));
+        }
+        object.insert("results".to_owned(), results.collect());
         if self.dry_run {
             object.insert("dry_run".to_owned(), Value::Bool(true));
         }
@@ -232,7 +238,7 @@ mod tests {
         assert_eq!(text(&answer), "1/1 succeeded\ncmd0: line one…");
         assert_eq!(
             answer.structured_content,
-            Some(json!({"results": [
+            Some(json!({"output": TRUST, "results": [
                 {"id": "cmd0", "status": "succeeded", "stdout": long}
             ]}))
         );

@@ -11,6 +11,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
 use super::super::offer::Offer;
+use super::super::render::{self, Escapes, MARK};
 use crate::appliance::{LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
 use crate::policy::Reason;
 use crate::run::{Captured, Exit, Stream};
@@ -81,8 +82,14 @@ impl Told {
         if let Some(failure) = &failure {
             object.insert("error".to_owned(), json!(failure));
         }
-        object.insert("stdout".to_owned(), json!(report.stdout.text));
-        object.insert("stderr".to_owned(), json!(report.stderr.text));
+        let shown = |captured: &Captured| render::text(captured.text.clone(), Escapes::Strip);
+        let ((stdout, out_changed), (stderr, err_changed)) = (shown(&report.stdout), shown(&report.stderr));
+        object.insert(MARK.to_owned(), render::mark(&stdout, &stderr));
+        object.insert("stdout".to_owned(), json!(stdout));
+        object.insert("stderr".to_owned(), json!(stderr));
+        if let Some(stripped) = render::stripped(out_changed, err_changed) {
+            object.insert("stripped-bytes".to_owned(), stripped);
+        }
         object.insert("status".to_owned(), json!(status));
         object.insert("execution_time".to_owned(), json!(report.duration.as_secs_f64()));
         if report.stages.len() > 1 {
@@ -100,9 +107,9 @@ impl Told {
         }
         let Some(failure) = failure else { return CallToolResult::structured(Value::Object(object)) };
         let mut text = format!("Error executing command: {failure}");
-        for (name, captured) in [("stdout", &report.stdout), ("stderr", &report.stderr)] {
-            if !captured.text.is_empty() {
-                text.push_str(&format!("\n{name}:\n{}", captured.text));
+        for (name, shown) in [("stdout", &stdout), ("stderr", &stderr)] {
+            if !shown.is_empty() {
+                text.push_str(&format!("\n{name}:\n{shown}"));
             }
         }
         let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);

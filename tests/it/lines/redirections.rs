@@ -37,6 +37,40 @@ fn a_read_only_workspace_is_read_and_dev_null_is_written() {
 }
 
 #[test]
+fn each_file_is_recorded_before_it_is_opened() {
+    let lab = writable();
+    assert_eq!(output(&lab, "{ echo a; } > out; cat < out >> more 2> /dev/null"), "");
+    let told: Vec<_> =
+        lab.records().into_iter().filter(|one| one["event_type"] == "line.redirected").collect();
+    let opened: Vec<_> = told.iter().map(|one| &one["argv"]).collect();
+    assert_eq!(opened, [&json!(["1>", "out"]), &json!(["0<", "out"]), &json!(["1>>", "more"])]);
+    assert!(told.iter().all(|one| one["line_id"] == told[0]["line_id"] && one["decision"] == "allow"));
+    let done = line(&lab, "{ echo a; } > .git/made");
+    assert_ne!(done["status"], 0, "{done}");
+    let last = lab.records().into_iter().rfind(|one| one["event_type"] == "line.redirected").unwrap();
+    assert_eq!(last["argv"], json!(["1>", ".git/made"]), "what fails is recorded as well");
+}
+
+#[test]
+fn inv6_a_log_that_takes_no_more_keeps_the_files_of_a_line() {
+    let lab = writable();
+    fs::write(lab.ws().join("keep"), "kept").unwrap();
+    give(&lab.ws().join("keep"));
+    assert_eq!(output(&lab, "cat plain"), "plain\n");
+    // One block of 1024 bytes: the log is larger already, so that each write fails.
+    for text in ["{ true; } > keep", "true > keep"] {
+        let command = format!(
+            "ulimit -f 1; exec '{}' exec --policy '{}' --line '{text}'",
+            crate::support::BINARY,
+            lab.policy().display(),
+        );
+        let ran = std::process::Command::new("bash").arg("-c").arg(command).output().unwrap();
+        assert_eq!(ran.status.code(), Some(125), "{ran:?}");
+        assert_eq!(fs::read_to_string(lab.ws().join("keep")).unwrap(), "kept", "{text}");
+    }
+}
+
+#[test]
 fn only_paths_below_the_working_directory_are_taken() {
     let lab = writable();
     fs::create_dir(lab.ws().join("sub")).unwrap();
