@@ -39,7 +39,7 @@ use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Running, To
 use crate::policy::consent::Consents;
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Finished, Outputs};
-use crate::run::{Budget, Chunk, Exit, Tap};
+use crate::run::{Budget, Chunk, Tap};
 use crate::sandbox::host::Own;
 use crate::sandbox::own;
 use crate::sandbox::profile::Profile;
@@ -251,10 +251,7 @@ impl Appliance {
             }
         };
         let prepared = self.prepare(&plan);
-        let ready = match &prepared {
-            Ok(prepared) => self.seam.pass(&plan, prepared, &self.config().programs).await,
-            Err(e) => Err(e.clone()),
-        };
+        let ready = self.ready(&plan, &prepared).await;
         let env_names = records::env_names(&plan);
         let facts = records::run_start(
             self.config(),
@@ -360,6 +357,18 @@ impl Appliance {
         finished.await.map_err(io_error("capture"))
     }
 
+    /// The plan behind the seam, which is passed before the start is recorded.
+    async fn ready<'p>(
+        &self,
+        plan: &'p Authorized,
+        prepared: &Result<Prepared, LaunchError>,
+    ) -> Result<Ready<'p>, LaunchError> {
+        match prepared {
+            Ok(prepared) => self.seam.pass(plan, prepared, &self.config().programs).await,
+            Err(e) => Err(e.clone()),
+        }
+    }
+
     /// Starts a command with these descriptors as 0, 1 and 2: the one door to the launcher.
     async fn spawn(
         &self,
@@ -415,11 +424,7 @@ impl Appliance {
             }
             Err(error) => (None, Some(error.message)),
         };
-        let exit = match ended.as_ref().map(|e| (e.code, e.signal)) {
-            Some((Some(code), _)) => Exit::Code(code),
-            Some((None, Some(signal))) => Exit::Signal(signal),
-            Some((None, None)) | None => Exit::Unknown,
-        };
+        let exit = outcome::exit(ended.as_ref());
         Outcome::Ran(Box::new(Report {
             run_id,
             exit,

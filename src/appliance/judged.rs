@@ -51,7 +51,7 @@ impl Appliance {
         (rule_id, rule_kind, reason): Decided<'_>,
         stamps: Stamps,
     ) -> Result<(), AuditError> {
-        let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();
+        let env_names = records::asked_names(request);
         let home = self.config().directory_of(request.toolkit.as_deref());
         let facts = RunJudged {
             redirection: false,

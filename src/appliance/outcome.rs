@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use super::{Asker, Hint, Question};
 use crate::audit::{AuditError, Context};
-use crate::launch::DeniedCall;
 use crate::launch::seam::Wrapped;
+use crate::launch::{DeniedCall, Ended};
 use crate::policy::{Denial, Request};
 use crate::run::{Captured, Chunk, Exit, Tap};
 
@@ -135,4 +135,13 @@ pub(crate) fn sandbox(denied: &[DeniedCall], hints: &[Hint]) -> serde_json::Valu
         object.insert("hints".to_owned(), hints.iter().map(hint).collect());
     }
     object.into()
+}
+
+/// How a command ended; a supervisor that died took that with it.
+pub(super) fn exit(ended: Option<&Ended>) -> Exit {
+    match ended.map(|ended| (ended.code, ended.signal)) {
+        Some((Some(code), _)) => Exit::Code(code),
+        Some((None, Some(signal))) => Exit::Signal(signal),
+        Some((None, None)) | None => Exit::Unknown,
+    }
 }

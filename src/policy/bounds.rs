@@ -1,7 +1,8 @@
 //! Bounds of a request that hold whatever its command is: sizes, bytes, the wall clock, the directory.
 //!
 //! Purpose: each check with the refusal that names its limit. Pure. Inputs: the limits in force and the request.
-//! Called by `judge.rs` only.
+//! Called by `judge.rs`;
+//! `appliance/line` refuses a directory in the same words.
 
 use std::ffi::NulError;
 use std::time::Duration;
@@ -69,7 +70,8 @@ pub(super) fn nul(error: &NulError) -> Denial {
         .instead("leave the NUL byte out")
 }
 
-pub(super) fn cwd_denial(error: &CwdError) -> Denial {
+/// A working directory that cannot be had, in the words of every surface.
+pub(crate) fn cwd_denial(error: &CwdError) -> Denial {
     let (rule, reason) = match error {
         CwdError::Outside { .. } => ("cwd.outside", Reason::CwdOutsideWorkspace),
         CwdError::Missing(_) => ("cwd.missing", Reason::CwdMissing),

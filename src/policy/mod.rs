@@ -25,6 +25,7 @@ mod words;
 
 pub use allow::AllowList;
 pub use authorized::{Authorized, Target};
+pub(crate) use bounds::cwd_denial;
 pub use consent::Asking;
 pub use denial::{Denial, Reason, RuleKind};
 pub use judge::{Policy, Rule};

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use super::files::Files;
 use super::plan::{Entry, Expanded, Member, Pipeline, Redirection, Stage, Target};
 use crate::config::Config;
-use crate::config::workspace::{Cwd, CwdError};
+use crate::config::workspace::Cwd;
 use crate::launch::{OpenFor, Opener};
-use crate::policy::{Denial, Reason, Request, RuleKind};
+use crate::policy::{Denial, Reason, Request, RuleKind, cwd_denial};
 use crate::syntax::expand::{Budget, Problem, Surroundings, arguments, single};
 use crate::syntax::tree::{self, AndOr, Command, List, Word};
 
@@ -37,7 +37,7 @@ pub(super) type Refused = Box<(Denial, Option<(usize, Request)>)>;
 pub(super) fn expand(list: &List, seen: &Seen) -> Result<Expanded, Refused> {
     let asked = seen.request.cwd.as_deref();
     let cwd = seen.config.working_directory(seen.request.toolkit.as_deref(), asked);
-    let cwd = cwd.map_err(|error| whole(directory(&error)))?;
+    let cwd = cwd.map_err(|error| whole(cwd_denial(&error)))?;
     let mut walk = Walk { seen, budget: Budget::default(), stages: Vec::new() };
     let list = walk.list(list, &cwd)?;
     Ok(Expanded { list, stages: walk.stages })
@@ -168,7 +168,7 @@ impl Walk<'_> {
         let asked = PathBuf::from(self.one(word, cwd).map_err(|problem| expansion(&problem))?);
         let asked =
             if asked.is_absolute() || asked.as_os_str().is_empty() { asked } else { cwd.path().join(asked) };
-        self.seen.config.workspace.resolve(Some(&asked)).map_err(|error| directory(&error))
+        self.seen.config.workspace.resolve(Some(&asked)).map_err(|error| cwd_denial(&error))
     }
 
     fn words(&mut self, words: &[Word], cwd: &Cwd) -> Result<Vec<Vec<u8>>, Problem> {
@@ -198,14 +198,4 @@ fn whole(denial: Denial) -> Refused {
 fn expansion(problem: &Problem) -> Denial {
     Denial::new("line.expansion", RuleKind::BuiltinDeny, Reason::ArgumentDenied, problem.to_string())
         .instead("write the words out")
-}
-
-fn directory(error: &CwdError) -> Denial {
-    let (rule, reason) = match error {
-        CwdError::Outside { .. } => ("cwd.outside", Reason::CwdOutsideWorkspace),
-        CwdError::Missing(_) => ("cwd.missing", Reason::CwdMissing),
-        CwdError::Failed { .. } => ("cwd.failed", Reason::CwdMissing),
-    };
-    Denial::new(rule, RuleKind::Cwd, reason, error.to_string())
-        .instead("name an existing directory of the workspace, or none for its root")
 }

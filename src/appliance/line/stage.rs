@@ -16,12 +16,11 @@ use super::descriptors::{self, Descriptors, Writer};
 use super::execute::Line;
 use super::plan::{Redirection, Stage, Target};
 use super::{REDIRECTION, StageEnd, StageReport};
-use crate::appliance::{hints, records};
+use crate::appliance::{hints, outcome, records};
 use crate::audit::{AuditError, Context, Ending, LinePart, RunJudged};
 use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, LaunchError, OpenFor, Prepared};
 use crate::policy::Request;
-use crate::run::Exit;
 
 /// Status of what was killed from here.
 pub(super) const KILLED: i32 = 128 + libc::SIGKILL;
@@ -64,10 +63,7 @@ impl Line<'_> {
             return KILLED;
         }
         let prepared = appliance.prepare(plan);
-        let ready = match &prepared {
-            Ok(prepared) => appliance.seam.pass(plan, prepared, &appliance.config().programs).await,
-            Err(e) => Err(e.clone()),
-        };
+        let ready = appliance.ready(plan, &prepared).await;
         let part = LinePart { line_id: self.line_id.to_owned(), stage: Some(number as u64 + 1) };
         let toolkit = stage.request.toolkit.clone();
         let context = Context { toolkit, line: Some(part), ..self.context.clone() };
@@ -130,7 +126,7 @@ impl Line<'_> {
             _ => Vec::new(),
         };
         self.report(number, |report| {
-            report.end = StageEnd::Ran(exit(ended.as_ref().ok()));
+            report.end = StageEnd::Ran(outcome::exit(ended.as_ref().ok()));
             report.hints = hints;
             report.duration = end.duration;
             match ended {
@@ -292,14 +288,6 @@ impl Line<'_> {
     fn status(&self, number: usize) -> i32 {
         let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.get(number).and_then(|report| report.end.status()).unwrap_or(NOT_STARTED)
-    }
-}
-
-fn exit(ended: Option<&Ended>) -> Exit {
-    match ended.map(|ended| (ended.code, ended.signal)) {
-        Some((Some(code), _)) => Exit::Code(code),
-        Some((None, Some(signal))) => Exit::Signal(signal),
-        Some((None, None)) | None => Exit::Unknown,
     }
 }
 
