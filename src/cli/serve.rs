@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::policy::{PolicyArgs, ToolkitArgs};
@@ -24,8 +25,9 @@ const WORKERS: usize = 2;
 
 /// Serve an agent over MCP: tools that run allowed commands, and one that lists them
 ///
-/// Speaks MCP on standard input and output until the client closes its end or SIGTERM, SIGINT or
-/// SIGHUP comes; every command that still runs is then killed with all of its descendants.
+/// Speaks MCP on standard input and output until the client closes its end or SIGTERM or SIGINT
+/// comes; every command that still runs is then killed with all of its descendants. SIGHUP makes it go on
+/// in the audit file that stands at its path now.
 ///
 /// With --listen or --unix it serves many clients over Streamable HTTP at /mcp: SIGTERM lets runs end for
 /// server.http.drain, SIGHUP reads token files again. See docs/http.md.
@@ -103,6 +105,9 @@ pub fn run(args: Args) -> ExitCode {
         Err(error) => return failed(&format!("start of the async runtime failed: {error}")),
     };
     let status = runtime.block_on(async {
+        if let Err(error) = reopen_on_hangup(&appliance) {
+            return failed(&format!("installing the handler of SIGHUP failed: {error}"));
+        }
         let status = match served(&appliance, way).await {
             Ok(Ended::Closed) => ExitCode::SUCCESS,
             Ok(Ended::Signal(name)) => {
@@ -172,6 +177,19 @@ async fn served(appliance: &Arc<Appliance>, way: Way) -> Result<Ended, Failed> {
             server.serve(|| {}).await.map_err(Failed::Serve)
         }
     }
+}
+
+/// Whoever moves the audit file away sends SIGHUP.
+fn reopen_on_hangup(appliance: &Arc<Appliance>) -> std::io::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let appliance = Arc::downgrade(appliance);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            let Some(appliance) = appliance.upgrade() else { return };
+            appliance.reopen_audit();
+        }
+    });
+    Ok(())
 }
 
 /// Log lines on standard error, without colours: clients keep them as they are.
