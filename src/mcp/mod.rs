@@ -11,6 +11,7 @@ mod batch;
 mod channel;
 mod consent;
 mod cursor;
+mod guarded;
 mod in_flight;
 mod instalment;
 mod job_arguments;
