@@ -3,6 +3,7 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
+mod batch;
 mod consent;
 mod hints;
 pub mod host;
@@ -16,6 +17,7 @@ mod records;
 pub use consent::{Asker, Means, Question};
 pub use hints::Hint;
 pub use judged::Judged;
+pub use line::{Explained, explain as explain_line};
 pub use line::{LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
 pub(crate) use outcome::sandbox;
 pub use outcome::{Call, NotStarted, Outcome, Report};
@@ -37,6 +39,7 @@ use crate::fault;
 use crate::launch::seam::{Ready, Seam, Wrapped, Wrapper};
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Running, Touch};
 use crate::policy::consent::Consents;
+use crate::policy::knowledge;
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Finished, Outputs};
 use crate::run::{Budget, Chunk, Tap};
@@ -205,6 +208,7 @@ impl Appliance {
                 self.config().workspace.path.display()
             ));
         }
+        found.extend(knowledge::idle_names(self.config()).unwrap_or_else(|error| vec![error.to_string()]));
         if let (Some(path), Some(reason)) = (&self.sandbox().cgroup.path, &self.sandbox().cgroup.reason) {
             let path = path.display();
             found.push(format!("the cgroups of runs below {path} hold not every limit: {reason}"));
@@ -380,7 +384,7 @@ impl Appliance {
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
         let plan = ready.plan();
-        let running = self.spawn(ready, prepared, theirs).await?;
+        let running = self.spawn(ready, prepared, theirs, Duration::ZERO).await?;
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let outputs = Outputs { budget, live, tap: tap.unwrap_or_default() };
         let finished = foreground::foreground(running, ours, stdin, outputs, cancel);
@@ -405,12 +409,13 @@ impl Appliance {
         ready: &Ready<'_>,
         prepared: &Prepared,
         stdio: [OwnedFd; 3],
+        grace: Duration,
     ) -> Result<Running, LaunchError> {
         let (plan, facts) = (ready.plan(), self.launcher.facts());
         // The kernel counts the processes of all runs of the user, those of other toolkits included.
         let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
         let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
-        self.launcher.run(ready, prepared, limits, stdio).await
+        self.launcher.run(ready, prepared, limits, stdio, grace).await
     }
 
     /// What the profile seems to have refused to a run that ended by itself.

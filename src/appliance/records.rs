@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::LineReport;
 use crate::audit::{
-    ConsentFacts, Ending, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
+    ConsentFacts, Ending, LimitFacts, LineEnd, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
     SandboxFacts, SandboxState, ServerStart, Stamps, WrapperFacts,
 };
 use crate::config::{Config, Limits, OnFailure, Source};
@@ -291,6 +292,23 @@ pub(super) fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
     }
     let met = [(ended.met.forks_refused > 0, PROCESSES), (ended.met.scratch_full, SCRATCH)];
     met.into_iter().find(|(met, _)| *met).map(|(_, name)| name)
+}
+
+/// A line as a whole.
+pub(super) fn line_end(report: &LineReport) -> LineEnd {
+    LineEnd {
+        ending: match report {
+            LineReport { exceeded: Some(_), .. } => Ending::OutputLimit,
+            LineReport { timed_out: true, .. } => Ending::Timeout,
+            LineReport { cancelled: true, .. } => Ending::Cancelled,
+            LineReport { status, .. } => Ending::Exited(*status),
+        },
+        commands: report.stages.len() as u64,
+        duration: report.duration,
+        stdout_bytes: report.stdout.total_bytes,
+        stderr_bytes: report.stderr.total_bytes,
+        output_truncated: report.stdout.dropped.is_some() || report.stderr.dropped.is_some(),
+    }
 }
 
 /// A run that was allowed and recorded but never executed. The program's own failings (not found,

@@ -9,12 +9,14 @@
 //! cutting off the newest records shows only against a head that was kept elsewhere.
 
 mod argv;
+mod batch;
 mod body;
 mod chain;
 mod escape;
 mod facts;
 mod instances;
 mod key;
+mod line;
 mod lines;
 mod locks;
 mod medium;
@@ -44,12 +46,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{AuditConfig, Sink};
 
+pub use batch::{BatchEnd, BatchOutcome, BatchStart};
 pub(crate) use escape::is_risky;
 pub use facts::{
     ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunJudged,
     RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 pub use open_run::OpenRun;
+pub use redact::Secrets;
+
+pub use line::LineEnd;
 
 use body::{Body, Site};
 use medium::Medium;
@@ -113,6 +119,8 @@ pub struct Context {
     pub line: Option<LinePart>,
     /// The batch that it belongs to.
     pub batch: Option<Batch>,
+    /// Values that must not stand in its records.
+    pub secrets: Secrets,
 }
 
 /// Somebody who was authenticated.

@@ -20,7 +20,7 @@ use super::facts::{
     ConsentFacts, Ending, PolicyLoad, RunAsked, RunDenied, RunEnd, RunJudged, RunStart, ServerStart, Stamps,
 };
 use super::medium::Aside;
-use super::redact::{self, Found};
+use super::redact::{self, Found, Secrets};
 use super::sinks::Drops;
 
 /// Kept free for what a `run.end` says beyond its `run.start`.
@@ -36,10 +36,12 @@ pub(super) struct Shared {
     sandbox: &'static str,
     /// One command of a line, whose streams are those of the line.
     line: bool,
+    /// Values that its end must not show either.
+    secrets: Secrets,
 }
 
 /// Correlation members.
-fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Found) {
+pub(super) fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Found) {
     body.text_if("session_id", context.session_id.as_deref(), 128, found);
     body.text_if("client_name", context.client_name.as_deref(), 128, found);
     body.text_if("client_version", context.client_version.as_deref(), 64, found);
@@ -96,7 +98,7 @@ fn command(
     asked: &Command<'_>,
     others: usize,
 ) -> (Body, String) {
-    let mut found = Found::default();
+    let mut found = Found::knowing(&context.secrets);
     let argv = Argv::new(asked.argv, &site.key, &mut found);
     let cmd = cap(argv.clean.first().map_or("", String::as_str), 256).into_owned();
     let mut body = Body::default();
@@ -172,6 +174,7 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
             cmd,
             sandbox: facts.sandbox.state.as_str(),
             line: context.line.is_some(),
+            secrets: context.secrets.clone(),
         },
     )
 }
@@ -282,7 +285,7 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
         Ending::SandboxError | Ending::Lost => Level::Error,
         _ => Level::Warning,
     };
-    let mut found = Found::default();
+    let mut found = Found::knowing(&shared.secrets);
     let outcome = facts.ending.as_str();
     let mut body = Body::new(site, level, "run.end");
     body.raw(&shared.members);

@@ -12,6 +12,7 @@ mod channel;
 mod consent;
 mod cursor;
 mod from;
+mod guarded;
 mod hangup;
 pub mod http;
 mod in_flight;

@@ -27,7 +27,7 @@ use super::from::Arrival;
 use super::trace::trace;
 use super::{arguments, consent, hangup, level, payload, stream, unwound, words};
 use crate::appliance::{Call, Outcome};
-use crate::audit::Context;
+use crate::audit::{Context, Secrets};
 use crate::config::ServerIdentity;
 use crate::policy::Request;
 use crate::run::Tap;
@@ -147,6 +147,18 @@ impl<R: Runner> Server<R> {
         })
     }
 
+    /// The same for a call that may wait for long: such calls take no more than half of the places, and the
+    /// rest is there for calls that are answered or refused at once.
+    pub(super) fn place_of_batch(&self) -> Result<OwnedSemaphorePermit, String> {
+        let most = self.offer.jobs.saturating_add(OVER);
+        if self.places.available_permits() <= most / 2 {
+            return Err(format!(
+                "busy: {most} calls may be under way, and half of them are; call again when one has ended"
+            ));
+        }
+        self.place()
+    }
+
     /// Who asks, for the records.
     pub(super) fn context(&self, tool: &str, request: &RequestContext<RoleServer>) -> Context {
         let asked = request.extensions.get::<Asked>().map_or(&request.id, |asked| &asked.0);
@@ -167,6 +179,7 @@ impl<R: Runner> Server<R> {
             trace: request.meta.get_traceparent().and_then(trace),
             batch: None,
             line: None,
+            secrets: Secrets::default(),
         }
     }
 
@@ -258,22 +271,10 @@ impl<R: Runner> Server<R> {
         let token = context.meta.get_progress_token();
         let teller = tokio::spawn(stream::tell(tap, channel, escapes, token, over.clone()));
         let runner = Arc::clone(&self.runner);
-        let cancel = self.stop.child_token();
-        let caller = context.ct.clone();
-        let task = tokio::spawn(async move {
-            let mut run = std::pin::pin!(settled(runner.as_ref(), call, cancel.clone(), ask));
-            let outcome = tokio::select! {
-                outcome = &mut run => outcome,
-                () = caller.cancelled() => {
-                    cancel.cancel();
-                    run.await
-                }
-            };
-            (outcome, permit)
-        });
-        let done = task.await;
+        let work = |cancel| async move { settled(runner.as_ref(), call, cancel, ask).await };
+        let done = self.guarded(&entry.tool.name, context, permit, work).await;
         // What ran and is not withheld is told to its end before the answer.
-        if matches!(&done, Ok((Outcome::Ran(report), _)) if !report.cancelled) {
+        if matches!(&done, Ok(Outcome::Ran(report)) if !report.cancelled) {
             over.cancel();
         } else {
             teller.abort();
@@ -283,18 +284,7 @@ impl<R: Runner> Server<R> {
         {
             tracing::error!(%error, tool = %entry.tool.name, "telling of a run ended in a panic");
         }
-        match done {
-            Ok((outcome, permit)) => {
-                if let Some(asked) = context.extensions.get::<Asked>() {
-                    asked.hold(permit);
-                }
-                Ok(consent::response(&program, outcome, escapes))
-            }
-            Err(error) => {
-                tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");
-                Err(unwound::failed())
-            }
-        }
+        Ok(consent::response(&program, done?, escapes))
     }
 
     /// What the modern era wants on every result.

@@ -2,6 +2,7 @@
 
 mod bypasses;
 mod placeholders;
+mod recorded;
 mod refused;
 mod tokens;
 

@@ -8,6 +8,7 @@
 mod formats;
 mod names;
 mod programs;
+mod secrets;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,6 +18,8 @@ use regex::{Captures, Regex};
 
 use formats::FORMATS;
 use names::{Kind, harmless, kind};
+use secrets::CONFIGURED;
+pub use secrets::Secrets;
 
 /// What was found while the strings of one record were cleaned.
 #[derive(Debug, Default)]
@@ -25,9 +28,16 @@ pub(super) struct Found {
     pub(super) rules: BTreeSet<&'static str>,
     /// Spans replaced.
     pub(super) count: u64,
+    /// Values that are known to be secret.
+    secrets: Secrets,
 }
 
 impl Found {
+    /// Where these values are known to be secret.
+    pub(super) fn knowing(secrets: &Secrets) -> Self {
+        Self { secrets: secrets.clone(), ..Self::default() }
+    }
+
     fn note(&mut self, rule: &'static str) -> String {
         self.rules.insert(rule);
         self.count += 1;
@@ -36,6 +46,8 @@ impl Found {
     }
 }
 
+/// What stands between the commands of a line.
+const OPERATORS: [&str; 5] = ["|", "|&", ";", "&&", "||"];
 const MARKER: &str = "marker";
 const URL: &str = "url";
 const HEADER: &str = "header";
@@ -76,7 +88,10 @@ pattern!(
 
 /// Cleans a whole argument vector.
 pub(super) fn argv(arguments: &[Cow<'_, str>], found: &mut Found) -> Vec<String> {
-    let program = arguments.first().map_or("", |name| name.rsplit('/').next().unwrap_or(""));
+    let base = |name: &str| name.rsplit('/').next().unwrap_or("").to_owned();
+    let program = arguments.first().map_or_else(String::new, |name| base(name));
+    // In the words of a line, another program may begin behind an operator: the rules of both count then.
+    let (mut other, mut begins, mut start) = (program.clone(), false, 0);
     let mut clean = Vec::with_capacity(arguments.len());
     let mut pending: Option<(Kind, &'static str)> = None;
     for (position, argument) in arguments.iter().enumerate() {
@@ -87,14 +102,22 @@ pub(super) fn argv(arguments: &[Cow<'_, str>], found: &mut Found) -> Vec<String>
             clean.push(found.note(rule));
             continue;
         }
+        if std::mem::take(&mut begins) {
+            (other, start) = (base(argument), position);
+        }
+        begins = OPERATORS.contains(&argument.as_ref());
         if position > 0 {
-            if let Some(joined) = programs::joined(program, argument) {
+            let joined = programs::joined(&program, argument).or_else(|| programs::joined(&other, argument));
+            if let Some(joined) = joined {
                 let (flag, _) = argument.split_at_checked(joined.keep).unwrap_or((argument, ""));
                 clean.push(format!("{flag}{}", found.note(joined.rule)));
                 continue;
             }
-            pending = programs::separate(program, arguments.get(..position).unwrap_or(&[]), argument)
-                .map(|rule| (Kind::Strong, rule));
+            let separate = |program: &str, start: usize| {
+                programs::separate(program, arguments.get(start..position).unwrap_or(&[]), argument)
+            };
+            pending =
+                separate(&program, 0).or_else(|| separate(&other, start)).map(|rule| (Kind::Strong, rule));
             if pending.is_none() {
                 pending = option_name(argument)
                     .map(|name| (kind(name), MARKER))
@@ -115,11 +138,22 @@ fn option_name(argument: &str) -> Option<&str> {
 
 /// Cleans one string of any kind.
 pub(super) fn text(input: &str, found: &mut Found) -> String {
+    match found.secrets.hidden_in(input) {
+        None => by_rules(input, found),
+        Some((hidden, count)) => {
+            found.rules.insert(CONFIGURED);
+            found.count += count;
+            by_rules(&hidden, found)
+        }
+    }
+}
+
+fn by_rules(input: &str, found: &mut Found) -> String {
     let mut out = Cow::Borrowed(input);
     if let Some((flag, value)) = input.split_once('=')
         && let Some(name) = option_name(flag)
     {
-        let value = if harmless(kind(name), value) { text(value, found) } else { found.note(MARKER) };
+        let value = if harmless(kind(name), value) { by_rules(value, found) } else { found.note(MARKER) };
         return format!("{flag}={value}");
     }
     if input.contains("://") {

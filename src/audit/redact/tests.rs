@@ -216,6 +216,19 @@ fn what_is_not_secret_stays_readable() {
 }
 
 #[test]
+fn behind_an_operator_another_program_begins() {
+    for operator in ["|", "&&", ";"] {
+        let (words, _) =
+            clean(&["cat", "x", operator, "curl", "-u", "me:pass-word", operator, "mysql", "-phidden"]);
+        assert_eq!(words.get(5).map(String::as_str), Some("[REDACTED:short-option]"), "{words:?}");
+        assert_eq!(words.get(8).map(String::as_str), Some("-p[REDACTED:short-option]"), "{words:?}");
+    }
+    // An operator that is an argument hides nothing of what the program itself gives away.
+    let (words, _) = clean(&["curl", "|", "-u", "me:pass-word"]);
+    assert_eq!(words.get(3).map(String::as_str), Some("[REDACTED:short-option]"), "{words:?}");
+}
+
+#[test]
 fn redacting_twice_changes_nothing() {
     for form in FORMS {
         let (first, _) = clean(form);

@@ -102,6 +102,8 @@ pub(super) struct Batch {
     pub(super) results: Vec<(String, u64, Done)>,
     /// Why it did not come to its end.
     pub(super) cancel_reason: Option<String>,
+    /// Its time was over before that.
+    pub(super) spent: bool,
     /// It was allowed less time than it asked for.
     pub(super) clamped: bool,
     /// Verdicts were asked for, and nothing else.
@@ -224,7 +226,7 @@ mod tests {
     fn batch(results: Vec<Done>) -> Batch {
         let results =
             results.into_iter().enumerate().map(|(at, done)| (format!("cmd{at}"), 1, done)).collect();
-        Batch { results, cancel_reason: None, clamped: false, dry_run: false }
+        Batch { results, cancel_reason: None, spent: false, clamped: false, dry_run: false }
     }
 
     fn text(result: &CallToolResult) -> String {

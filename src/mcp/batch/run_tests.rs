@@ -11,7 +11,7 @@ use super::super::arguments::read;
 use super::super::plan::Plan;
 use super::{Shared, run};
 use crate::appliance::{Call, Judged, LineCall, LineDenied, LineOutcome, NotStarted, Outcome, Report};
-use crate::audit::{AuditError, Context};
+use crate::audit::{AuditError, BatchEnd, BatchStart, Context};
 use crate::mcp::{Offer, Runner};
 use crate::policy::{Denial, Reason, RuleKind};
 use crate::run::{Budget, Exit, Stream, Tap};
@@ -87,6 +87,19 @@ impl Runner for Fake {
     async fn judge_line(&self, call: LineCall) -> Result<Judged, AuditError> {
         Ok(call.refused.map_or_else(|| Judged::Allowed("allow".to_owned()), Judged::Denied))
     }
+
+    async fn batch_start(&self, _context: &Context, _batch: &BatchStart) -> Result<(), AuditError> {
+        Ok(())
+    }
+
+    async fn batch_end(
+        &self,
+        _context: &Context,
+        _batch: &BatchStart,
+        _end: &BatchEnd,
+    ) -> Result<(), AuditError> {
+        Ok(())
+    }
 }
 
 fn report(tap: &Tap) -> Report {
@@ -116,7 +129,13 @@ fn plan(commands: Value) -> Plan {
 }
 
 fn shared(lanes: usize) -> Shared {
-    Shared { context: Context::default(), toolkit: None, variables: Vec::new().into(), lanes }
+    Shared {
+        id: "batch".to_owned(),
+        context: Context::default(),
+        toolkit: None,
+        variables: Vec::new().into(),
+        lanes,
+    }
 }
 
 /// The object of the answer.

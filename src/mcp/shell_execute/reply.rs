@@ -2,7 +2,8 @@
 //!
 //! Purpose: from what became of a line to `stdout`, `stderr`, `status`, `execution_time` and, on failure,
 //! `error`. A success and a refusal are that object as text, too; of a command that failed the text begins
-//! with the sentence that clients look for. Over a limit the head and the tail of what was written are told
+//! with the sentence that clients look for. `server.compat_text` has bare texts in its place, and
+//! `server.nonzero_is_error = false` makes a status an answer. Over a limit the head and the tail of what was written are told
 //! as well. Inputs: an outcome. Called by `mod.rs`.
 
 use std::path::PathBuf;
@@ -24,24 +25,37 @@ pub(super) struct Told {
     single: bool,
     directory: Option<PathBuf>,
     output_bytes: usize,
+    /// Variables that the policy does not pass.
+    ignored: Vec<String>,
+    /// Bare texts in place of the object.
+    bare: bool,
+    /// A status other than 0 is the command's answer, and no error.
+    nonzero_is_success: bool,
 }
 
 impl Told {
-    pub(super) fn of(offer: &Offer, call: &LineCall) -> Self {
+    pub(super) fn of(offer: &Offer, call: &LineCall, ignored: Vec<(String, String)>) -> Self {
         let only = |list: &List| matches!(list.entries.as_slice(), [AndOr { rest, .. }] if rest.is_empty());
-        Self { single: only(&call.list), directory: call.cwd.clone(), output_bytes: offer.output_bytes }
+        Self {
+            single: only(&call.list),
+            directory: call.cwd.clone(),
+            output_bytes: offer.output_bytes,
+            ignored: ignored.into_iter().map(|(name, _)| name).collect(),
+            bare: offer.server.compat_text,
+            nonzero_is_success: offer.server.nonzero_is_success,
+        }
     }
 
     pub(super) fn answer(&self, outcome: LineOutcome) -> CallToolResult {
         match outcome {
             LineOutcome::Denied(denied) => self.denied(&denied),
-            LineOutcome::AuditUnavailable(reason) => error(&format!(
+            LineOutcome::AuditUnavailable(reason) => self.error(&format!(
                 "{reason}. Nothing was run: a command runs only after its start is recorded. Tell the operator of this server."
             )),
-            LineOutcome::Unrecorded(reason) => error(&format!(
+            LineOutcome::Unrecorded(reason) => self.error(&format!(
                 "{reason}. Something ran, but could not be recorded, so what it printed is withheld. Tell the operator of this server."
             )),
-            LineOutcome::Ran(report) if report.cancelled => error(
+            LineOutcome::Ran(report) if report.cancelled => self.error(
                 "Cancelled: the caller went away or the server is stopping; the command and all of its descendants were killed.",
             ),
             LineOutcome::Ran(report) => self.ran(&report),
@@ -61,7 +75,7 @@ impl Told {
             },
             _ => denial.message.clone(),
         };
-        let mut result = error(&message);
+        let mut result = self.error(&message);
         let mut rule = format!("Refused by rule {}", denial.rule);
         if message != denial.message {
             rule.push_str(": ");
@@ -76,8 +90,15 @@ impl Told {
         result
     }
 
+    fn error(&self, message: &str) -> CallToolResult {
+        error(message, self.bare)
+    }
+
     fn ran(&self, report: &LineReport) -> CallToolResult {
         let (status, failure) = self.ended(report);
+        // Ended at a limit, it gave no answer of its own; that it could not be started is none either.
+        let own = report.stages.iter().all(|stage| !matches!(stage.end, StageEnd::NotStarted { .. }));
+        let failure = failure.filter(|_| !(self.nonzero_is_success && status > 0 && own));
         let mut object = Map::new();
         if let Some(failure) = &failure {
             object.insert("error".to_owned(), json!(failure));
@@ -96,6 +117,9 @@ impl Told {
             let statuses = report.stages.iter().map(|stage| stage.end.status()).collect::<Vec<_>>();
             object.insert("statuses".to_owned(), json!(statuses));
         }
+        if !self.ignored.is_empty() {
+            object.insert("env_ignored".to_owned(), json!(self.ignored));
+        }
         let dropped = |captured: &Captured| {
             captured.dropped.map(|dropped| json!({"bytes": dropped.bytes, "lines": dropped.lines}))
         };
@@ -105,7 +129,15 @@ impl Told {
         if !truncated.is_empty() {
             object.insert("truncated".to_owned(), Value::Object(truncated));
         }
-        let Some(failure) = failure else { return CallToolResult::structured(Value::Object(object)) };
+        let Some(failure) = failure else {
+            let mut result = CallToolResult::structured(Value::Object(object));
+            if self.bare {
+                // Standard output always, so that there is a text; errors where there are any.
+                let errors = (!stderr.is_empty()).then(|| ContentBlock::text(stderr.clone()));
+                result.content = std::iter::once(ContentBlock::text(stdout.clone())).chain(errors).collect();
+            }
+            return result;
+        };
         let mut text = format!("Error executing command: {failure}");
         for (name, shown) in [("stdout", &stdout), ("stderr", &stderr)] {
             if !shown.is_empty() {
@@ -157,10 +189,11 @@ impl Told {
     }
 }
 
-/// The documented object of an error before anything ran.
-pub(super) fn error(message: &str) -> CallToolResult {
+/// The documented object of an error before anything ran; its text is the sentence alone where it is `bare`.
+pub(super) fn error(message: &str, bare: bool) -> CallToolResult {
     let object = json!({"error": message, "status": 1, "stdout": "", "stderr": message, "execution_time": 0});
-    let mut result = CallToolResult::error(vec![ContentBlock::text(object.to_string())]);
+    let text = if bare { format!("Error executing command: {message}") } else { object.to_string() };
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     result.structured_content = Some(object);
     result
 }
