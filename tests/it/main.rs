@@ -18,6 +18,7 @@ mod check_lints;
 mod command_run;
 mod consent;
 mod dependencies;
+mod deploy;
 mod differential;
 mod doctor;
 mod embedding;
