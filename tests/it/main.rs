@@ -42,6 +42,7 @@ mod learn;
 mod lifetime;
 mod limits;
 mod lines;
+mod listening;
 mod mcp_faults;
 mod mcp_protocol;
 mod mcp_stand_in;
