@@ -22,6 +22,7 @@ mod job_end;
 mod jobs;
 #[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
 mod level;
+mod listen;
 mod offer;
 mod payload;
 mod push;

@@ -6,7 +6,7 @@ use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
     CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation,
-    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    JsonObject, ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
     UpdateTaskParams,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer};
@@ -25,7 +25,7 @@ use super::runner::Runner;
 use super::tools::{self, Entry, Verb};
 use super::from::Arrival;
 use super::trace::trace;
-use super::{arguments, consent, hangup, level, payload, stream, unwound, words};
+use super::{arguments, consent, hangup, level, listen, payload, stream, unwound, words};
 use crate::appliance::{Call, Outcome};
 use crate::audit::{Context, Secrets};
 use crate::config::ServerIdentity;
@@ -37,11 +37,10 @@ pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The tools do not change while the server runs.
 const TOOLS_TTL_MS: u64 = 300_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
-const TYPED_METHODS: [&str; 7] = [
+const TYPED_METHODS: [&str; 6] = [
     "tools/call",
     "tools/list",
     "server/discover",
-    "subscriptions/listen",
     "tasks/get",
     "tasks/update",
     "tasks/cancel",
@@ -52,7 +51,7 @@ pub(super) struct Server<R> {
     pub(super) runner: Arc<R>,
     pub(super) offer: Arc<Offer>,
     pub(super) tools: Arc<[Entry]>,
-    info: ServerConfig,
+    pub(super) info: ServerConfig,
     /// Who may answer for consent, and in the records the session of a connection without one of its own.
     session: String,
     transport: &'static str,
@@ -62,6 +61,8 @@ pub(super) struct Server<R> {
     pub(super) jobs: Arc<Jobs<End>>,
     pub(super) cursors: Arc<Cursors>,
     pub(super) level: Arc<SessionLevel>,
+    /// Places of subscriptions.
+    pub(super) listens: Semaphore,
     pub(super) stop: CancellationToken,
 }
 
@@ -94,8 +95,9 @@ impl<R: Runner> Server<R> {
         let owners = offer.kits.iter().filter_map(own).collect();
         let jobs = Jobs::new(bounds(offer.own()), owners, stop.clone());
         #[allow(deprecated, reason = "the protocol keeps logging until 2027-07-28 at the least")]
-        let capabilities =
+        let mut capabilities =
             ServerCapabilities::builder().enable_logging().enable_tools().enable_tasks().build();
+        capabilities.extensions.get_or_insert_default().insert(listen::JOBS.to_owned(), JsonObject::new());
         let info = ServerConfig::new(capabilities)
             .with_server_info(implementation(&offer.server))
             .with_instructions(words::instructions(&offer));
@@ -111,6 +113,7 @@ impl<R: Runner> Server<R> {
             jobs: Arc::new(jobs),
             cursors: Arc::default(),
             level: Arc::default(),
+            listens: Semaphore::new(listen::MOST),
             stop,
         }
     }
@@ -437,8 +440,11 @@ impl<R: Runner> ServerHandler for Server<R> {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        if request.method == listen::METHOD {
+            return self.listen(request.params.as_ref(), &context).await;
+        }
         if TYPED_METHODS.contains(&request.method.as_str()) {
             let arguments = request.params.as_ref().and_then(|params| params.get("arguments"));
             let message = match arguments {

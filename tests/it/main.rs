@@ -43,6 +43,7 @@ mod learn;
 mod lifetime;
 mod limits;
 mod lines;
+mod listening;
 mod mcp_faults;
 mod mcp_protocol;
 mod mcp_stand_in;
