@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    ArgumentPattern, ArgumentRules, Command, Config, Forward, HttpConfig, Limits, OnFailure, Principal,
+    ArgumentPattern, ArgumentRules, Command, Config, Forward, HttpConfig, Limits, Principal,
     RunUser, Sink, Target,
 };
 
@@ -87,7 +87,8 @@ fn canonical(config: &Config) -> Value {
 
 /// Who is let in and with what: tokens by their digests, which the policy holds.
 fn principal((name, one): (&String, &Principal)) -> Value {
-    let hex = |token: &[u8; super::DIGEST]| token.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex =
+        |token: &[u8; super::DIGEST]| token.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     json!({
         "name": name,
         "tokens": sorted(one.tokens.iter().map(hex)),

@@ -115,7 +115,10 @@ impl Stream {
         tokio::select! { () = client.cancelled() => {}, () = server.cancelled() => {} }
     }
 
-    async fn send(&self, make: impl FnOnce(NotificationMetaObject) -> ServerNotification) -> Result<(), Closed> {
+    async fn send(
+        &self,
+        make: impl FnOnce(NotificationMetaObject) -> ServerNotification,
+    ) -> Result<(), Closed> {
         let mut meta = NotificationMetaObject::new();
         meta.set_subscription_id(self.id.clone());
         tokio::select! {
@@ -155,7 +158,8 @@ impl<R: Runner> Server<R> {
         let wanted = Wanted::read(params)?;
         wanted.declared(context.client_capabilities().as_ref())?;
         let _place = self.listens.try_acquire().map_err(|_| {
-            let text = format!("busy: {MOST} subscriptions are open already; end one, or ask for more in one");
+            let text =
+                format!("busy: {MOST} subscriptions are open already; end one, or ask for more in one");
             ErrorData::invalid_request(text, None)
         })?;
         let id = context.extensions.get::<Asked>().map_or(&context.id, |asked| &asked.0);

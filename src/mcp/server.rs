@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::{Admits, Channel};
 use super::cursor::Cursors;
+use super::from::Arrival;
 use super::in_flight::Asked;
 use super::job_end::End;
 use super::level::{SessionLevel, SetLevel};
@@ -23,7 +24,6 @@ use super::offer::{Ceilings, Kit, Offer};
 use super::render::Escapes;
 use super::runner::Runner;
 use super::tools::{self, Entry, Verb};
-use super::from::Arrival;
 use super::trace::trace;
 use super::{arguments, consent, hangup, level, listen, payload, stream, unwound, words};
 use crate::appliance::{Call, Outcome};
@@ -37,14 +37,8 @@ pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The tools do not change while the server runs.
 const TOOLS_TTL_MS: u64 = 300_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
-const TYPED_METHODS: [&str; 6] = [
-    "tools/call",
-    "tools/list",
-    "server/discover",
-    "tasks/get",
-    "tasks/update",
-    "tasks/cancel",
-];
+const TYPED_METHODS: [&str; 6] =
+    ["tools/call", "tools/list", "server/discover", "tasks/get", "tasks/update", "tasks/cancel"];
 
 /// One connection, or one caller with several ([`Server::another`]), which share jobs and places.
 pub(super) struct Server<R> {
@@ -138,6 +132,7 @@ impl<R: Runner> Server<R> {
             jobs: Arc::clone(&self.jobs),
             cursors: Arc::clone(&self.cursors),
             level: Arc::default(),
+            listens: Semaphore::new(listen::MOST),
             stop: self.stop.clone(),
         }
     }
@@ -153,7 +148,7 @@ impl<R: Runner> Server<R> {
     /// The same for a call that may wait for long: such calls take no more than half of the places, and the
     /// rest is there for calls that are answered or refused at once.
     pub(super) fn place_of_batch(&self) -> Result<OwnedSemaphorePermit, String> {
-        let most = self.offer.jobs.saturating_add(OVER);
+        let most = self.most;
         if self.places.available_permits() <= most / 2 {
             return Err(format!(
                 "busy: {most} calls may be under way, and half of them are; call again when one has ended"
