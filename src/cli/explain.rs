@@ -117,14 +117,7 @@ fn explain(args: &Args) -> Result<ExitCode, Failure> {
         Some(text) => line::judge(&asked, text, out)?,
         None => {
             let argv: Vec<&[u8]> = args.argv.iter().map(|argument| argument.as_bytes()).collect();
-            let verdict = match toolkit {
-                Some(_) => {
-                    let cwd = policy.config().working_directory(toolkit, None);
-                    policy.judge_toolkit(&argv, toolkit, &cwd, &[])
-                }
-                None => policy.judge_argv(&argv, asked.allow),
-            };
-            asked.answer(&argv, &verdict, out)?
+            asked.one(&argv, out)?
         }
     };
     Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -153,6 +146,18 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Judges one argument vector and prints the answer.
+    fn one(&self, argv: &[&[u8]], out: impl Write) -> io::Result<bool> {
+        let verdict = match self.toolkit {
+            Some(_) => {
+                let cwd = self.policy.config().working_directory(self.toolkit, None);
+                self.policy.judge_toolkit(argv, self.toolkit, &cwd, &[])
+            }
+            None => self.policy.judge_argv(argv, self.allow),
+        };
+        self.answer(argv, &verdict, out)
+    }
+
     fn answer(
         &self,
         argv: &[&[u8]],

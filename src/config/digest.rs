@@ -71,7 +71,7 @@ fn canonical(config: &Config) -> Value {
         "toolkits": config.toolkits.iter().map(toolkit).collect::<Vec<_>>(),
         // What an agent is told can change what it does.
         "server": [&server.name, &server.version, &server.description, &server.instructions],
-        "tools": [server.tools.toolkits, server.tools.command_run, server.tools.shell_execute, server.operators, server.compat_text, server.nonzero_is_success],
+        "tools": [server.tools.toolkits, server.tools.command_run, server.tools.shell_execute, server.operators, server.batch_summary, server.compat_text, server.nonzero_is_success],
     });
     // Only where there is one, so that a policy without keeps the digest it had.
     if let Some(all) = all.as_object_mut() {

@@ -192,6 +192,7 @@ pub const KEYS: &[Key] = &[
     key("server", "description", Kind::Text, "absent", "one line about the server, for people"),
     key("server", "tools", Kind::List, r#"["toolkits"]"#, "tools that are offered: toolkits (those of every prefix), command_run (several commands in one call), shell_execute (one array with operators as elements)"),
     key("server", "operators", Kind::Bool, "false", "whether ;, && and || are operators of shell_execute; | and redirections always are"),
+    key("server", "batch_text", Kind::Choice(&["outputs", "summary"]), "outputs", "what the text of command_run holds beside the structured result: outputs, 8 KiB of all together, or a summary without them"),
     key("server", "nonzero_is_error", Kind::Bool, "true", "whether a status other than 0 makes the reply of shell_execute an error (a grep without a match, too); false: the documented object, with its status"),
     key("server", "compat_text", Kind::Choice(&["off", "1.1.14"]), "off", "texts of shell_execute: off for the documented object, 1.1.14 for stdout and stderr as texts of their own, as that release of mcp-shell-server sends them"),
     key("server", "instructions", Kind::Text, "absent", "text for the agent, before the instructions of cofferdam"),

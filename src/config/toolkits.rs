@@ -69,6 +69,8 @@ pub struct ServerIdentity {
     pub tools: Offered,
     /// `;`, `&&` and `||` are operators of `shell_execute`.
     pub operators: bool,
+    /// Texts of `command_run` hold no outputs.
+    pub batch_summary: bool,
     /// Texts of `shell_execute` are those that release 1.1.14 of mcp-shell-server sends.
     pub compat_text: bool,
     /// A status other than 0 is no error of the tool `shell_execute`.
@@ -164,6 +166,7 @@ pub(super) fn server<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Ser
         instructions: text(loader, &section, "instructions"),
         tools: offered(loader, &section),
         operators: Reader::flag(&section, "operators"),
+        batch_summary: Reader::text(&section, "batch_text").is_some_and(|word| word.text == "summary"),
         compat_text: Reader::text(&section, "compat_text").is_some_and(|word| word.text == COMPAT),
         nonzero_is_success: Reader::is_off(&section, "nonzero_is_error"),
     }

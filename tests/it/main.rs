@@ -53,6 +53,7 @@ mod paths;
 mod plain;
 mod policy_file;
 mod probe_gate;
+mod promises;
 mod profiles;
 mod requirements;
 mod rules;

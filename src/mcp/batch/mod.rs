@@ -21,6 +21,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
 
 use self::plan::Plan;
+use self::result::Told;
 use self::run::Shared;
 use super::payload;
 use super::runner::Runner;
@@ -52,6 +53,7 @@ impl<R: Runner> Server<R> {
             variables: self.offer.variables.as_slice().into(),
             // The other half is left to calls beside it.
             lanes: ceilings.jobs / 2,
+            told: if self.offer.server.batch_summary { Told::Summary } else { Told::Outputs },
         };
         let runner = Arc::clone(&self.runner);
         self.guarded(&entry.tool.name, context, permit, |cancel| async move {

@@ -35,7 +35,7 @@ pub(super) async fn run<R: Runner>(
     let batch = run::run(runner, plan, shared, cancel).await;
     let end = BatchEnd { duration: begun.elapsed(), ..end(&batch, cancel.is_cancelled()) };
     match runner.batch_end(&context, &record, &end).await {
-        Ok(()) => batch.answer(),
+        Ok(()) => batch.answer(shared.told),
         Err(error) => payload::error(format!(
             "{error}. The commands ran, but the end of the batch could not be recorded, so what they printed is \
              withheld. Tell the operator of this server."

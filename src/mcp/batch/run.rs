@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::runner::Runner;
 use super::outcome;
 use super::plan::{Argument, Body, Item, Plan};
-use super::result::{Batch, Done, Output, Status, Whole};
+use super::result::{Batch, Done, Output, Status, Told, Whole};
 use crate::appliance::{Call, Judged, LineCall};
 use crate::audit::{self, Context};
 use crate::policy::{Denial, Reason, Request, RuleKind};
@@ -40,6 +40,8 @@ pub(super) struct Shared {
     pub(super) variables: Arc<[String]>,
     /// Commands that run side by side.
     pub(super) lanes: usize,
+    /// What the text of the answer holds.
+    pub(super) told: Told,
 }
 
 /// One command and all that it needs.

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::arguments::read;
 use super::super::plan::Plan;
+use super::super::result::Told;
 use super::{Shared, run};
 use crate::appliance::{Call, Judged, LineCall, LineDenied, LineOutcome, NotStarted, Outcome, Report};
 use crate::audit::{AuditError, BatchEnd, BatchStart, Context};
@@ -135,12 +136,13 @@ fn shared(lanes: usize) -> Shared {
         toolkit: None,
         variables: Vec::new().into(),
         lanes,
+        told: Told::Outputs,
     }
 }
 
 /// The object of the answer.
 async fn ended(fake: &Arc<Fake>, commands: Value, lanes: usize, cancel: &CancellationToken) -> Value {
-    run(fake, plan(commands), &shared(lanes), cancel).await.answer().structured_content.unwrap()
+    run(fake, plan(commands), &shared(lanes), cancel).await.answer(Told::Outputs).structured_content.unwrap()
 }
 
 fn statuses(object: &Value) -> Vec<&str> {
