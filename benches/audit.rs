@@ -6,14 +6,11 @@ use std::time::{Duration, Instant};
 use cofferdam::audit::{
     Audit, Context, Ending, LimitFacts, Origin, RunDenied, RunEnd, RunStart, SandboxFacts, Stamps,
 };
-use cofferdam::config::{AuditConfig, OnFailure, Sink};
+use cofferdam::config::{AuditConfig, Sink};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
-    let config = AuditConfig {
-        sinks: vec![Sink::File(dir.path().join("audit.jsonl"))],
-        on_failure: OnFailure::Refuse,
-    };
+    let config = AuditConfig::new(vec![Sink::File(dir.path().join("audit.jsonl"))]);
     let origin = Origin { policy_digest: format!("sha256:{}", "ab".repeat(32)), ..Origin::default() };
     let audit = Audit::open(&config, origin)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;

@@ -7,7 +7,7 @@ use crate::audit::{
     ConsentFacts, Ending, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
     SandboxFacts, SandboxState, ServerStart, Stamps, WrapperFacts,
 };
-use crate::config::{Config, Limits, Source};
+use crate::config::{Config, Limits, OnFailure, Source};
 use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, Execution, Facts, Fidelity, LaunchError, Prepared};
 use crate::policy::{Asking, Authorized, Denial, Request, Target};
@@ -23,6 +23,7 @@ pub(super) fn origin(config: &Config) -> Origin {
             Source::Program => "program".to_owned(),
         },
         policy_rules: (config.commands.len() + config.allow_patterns.len()) as u64,
+        audit_continue: config.audit.on_failure == OnFailure::Continue,
         ..Origin::default()
     }
 }

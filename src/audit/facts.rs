@@ -19,6 +19,8 @@ pub struct Origin {
     pub peer_pid: Option<u32>,
     /// Its user.
     pub peer_uid: Option<u32>,
+    /// `on_failure = "continue"`: runs go on without a record; each record says so.
+    pub audit_continue: bool,
 }
 
 /// Settings that weaken a run; stamped into each record where they hold, absent otherwise.

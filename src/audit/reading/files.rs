@@ -1,10 +1,11 @@
 //! Which files make up a log, and in which order they were written.
 //!
 //! Purpose: a person names a file, several in any order, or the directory; a rotated file is recognised by
-//! its name (`audit-NUMBER.jsonl` beside `audit.jsonl`), its place by the first record in it. Reads only.
+//! its name (`rotated.rs`), its place by the first record in it. Reads only.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,9 +61,11 @@ pub fn logs(named: &[PathBuf]) -> io::Result<Vec<Log>> {
     let mut seen = Vec::new();
     let mut found = Vec::new();
     for path in paths {
-        let real = fs::canonicalize(&path).map_err(|error| failed(&path, &error))?;
-        if !seen.contains(&real) {
-            seen.push(real);
+        // By file, not by name: in the middle of a rotation one file has two names.
+        let facts = fs::metadata(&path).map_err(|error| failed(&path, &error))?;
+        let file = (facts.dev(), facts.ino());
+        if !seen.contains(&file) {
+            seen.push(file);
             found.push(Log::open(path)?);
         }
     }
@@ -138,26 +141,9 @@ fn in_directory(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The rotated files beside `live`: `audit-0000000001.jsonl` for `audit.jsonl`, in the order of their numbers.
+/// The rotated files beside `live`, in the order of their numbers.
 pub(super) fn rotated(live: &Path) -> io::Result<Vec<PathBuf>> {
-    let (Some(stem), Some(directory)) = (live.file_stem(), live.parent()) else { return Ok(Vec::new()) };
-    let stem = stem.to_string_lossy();
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let mut found: Vec<(u64, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let number = name
-            .strip_prefix(stem.as_ref())
-            .and_then(|rest| rest.strip_prefix('-'))
-            .and_then(|rest| rest.strip_suffix(".jsonl"))
-            .and_then(|digits| digits.parse().ok());
-        if let Some(number) = number {
-            found.push((number, path));
-        }
-    }
-    found.sort();
-    Ok(found.into_iter().map(|(_, path)| path).collect())
+    Ok(crate::audit::rotated::list(live)?.into_iter().map(|(_, path)| path).collect())
 }
 
 /// `live` and the rotated files beside it.
