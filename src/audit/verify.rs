@@ -342,7 +342,7 @@ impl Walk {
 }
 
 /// The beginning of a record, without its end.
-fn looks_torn(line: &[u8]) -> bool {
+pub(super) fn looks_torn(line: &[u8]) -> bool {
     const FIRST: &[u8] = b"{\"schema_version\":1,\"chain_id\":\"";
     let most = line.len().min(FIRST.len());
     most > 0 && line.get(..most) == FIRST.get(..most)

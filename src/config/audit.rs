@@ -418,7 +418,7 @@ fn add_file(
 }
 
 /// The default sink, from `XDG_STATE_HOME` or `HOME`.
-fn default_file(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
+pub(super) fn default_file(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
     let directory = |name: &str| match variable(name).filter(|value| !value.is_empty()).map(PathBuf::from) {
         Some(path) if !path.is_absolute() => {
             Err(format!("{name} is not an absolute path: {}", path.display()))

@@ -293,6 +293,14 @@ impl Config {
     }
 }
 
+/// The log of a policy that names none: `$XDG_STATE_HOME/cofferdam/audit.jsonl`, else below `~/.local/state`.
+///
+/// # Errors
+/// When neither variable says where, in words.
+pub fn default_audit_file() -> Result<PathBuf, String> {
+    audit::default_file(|name| std::env::var_os(name))
+}
+
 /// The environment of this process, from which `environment.pass` takes; names and values that are not
 /// text are never passed on.
 #[must_use]

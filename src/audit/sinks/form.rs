@@ -5,14 +5,15 @@
 
 use std::borrow::Cow;
 
+use crate::audit::render::Format;
 use crate::config::Rendering;
 
 /// The form `rendering` of one native line, both without the newline; or why there is none.
 pub(super) fn render(rendering: Rendering, line: &[u8]) -> Result<Cow<'_, [u8]>, String> {
-    match rendering {
-        Rendering::Native => Ok(Cow::Borrowed(line)),
-        Rendering::Ecs | Rendering::Ocsf => {
-            Err(format!("this build has no code for format = \"{}\"", rendering.as_str()))
-        }
-    }
+    let format = match rendering {
+        Rendering::Native => return Ok(Cow::Borrowed(line)),
+        Rendering::Ecs => Format::Ecs,
+        Rendering::Ocsf => Format::Ocsf,
+    };
+    format.render_line(line).map(Cow::Owned).map_err(|error| error.to_string())
 }

@@ -1,25 +1,14 @@
-//! `cofferdam audit`: read and check audit logs.
+//! `cofferdam audit verify`: is a log whole, and how far is it anchored?
+//!
+//! Purpose: prints what `audit::verify` found, for people or as one JSON object, and turns it into an exit
+//! status. Called by `mod.rs`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Subcommand;
 use serde_json::json;
 
 use crate::audit::verify::{Anchor, Report, verify};
-
-/// Check audit logs.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  cofferdam audit verify ~/.local/state/cofferdam/audit.jsonl")]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Verify(Verify),
-}
 
 /// Check that a log is whole: no record edited, deleted, swapped or torn, no run without an end.
 ///
@@ -30,7 +19,7 @@ enum Command {
 #[command(after_help = "Examples:\n  cofferdam audit verify audit.jsonl\n  \
     cofferdam audit verify --json audit-0000000001.jsonl audit.jsonl\n  \
     cofferdam audit verify --expect-head 1042:9f86d0…0f00a08 audit.jsonl")]
-struct Verify {
+pub(super) struct Args {
     /// Log files of one chain, oldest first.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -43,13 +32,7 @@ struct Verify {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> ExitCode {
-    match args.command {
-        Command::Verify(args) => run_verify(&args),
-    }
-}
-
-fn run_verify(args: &Verify) -> ExitCode {
+pub(super) fn run(args: &Args) -> ExitCode {
     let report = match verify(&args.files, args.expect_head) {
         Ok(report) => report,
         Err(error) => {
