@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    ArgumentPattern, ArgumentRules, Command, Config, Forward, HttpConfig, Limits, Principal,
-    RunUser, Sink, Target,
+    ArgumentPattern, ArgumentRules, Command, Config, Forward, HttpConfig, Limits, Principal, RunUser, Sink,
+    Target,
 };
 
 /// `sha256:` and 64 hex digits.

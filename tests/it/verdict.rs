@@ -10,7 +10,7 @@ use std::time::Duration;
 use cofferdam::config::program::Programs;
 use cofferdam::config::workspace::Workspace;
 use cofferdam::config::{
-    AuditConfig, Config, Environment, Limits, RunUser, SandboxConfig, Source,
+    AuditConfig, Config, Environment, HttpConfig, Limits, RunUser, SandboxConfig, Source,
 };
 use cofferdam::policy::Policy;
 use serde_json::Value;
@@ -117,6 +117,8 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
     let config = Config {
         source: Source::Builtin,
         digest: String::new(),
+        http: HttpConfig::default(),
+        principals: BTreeMap::new(),
         workspace: Arc::new(Workspace {
             path: PathBuf::from(workspace),
             write: false,

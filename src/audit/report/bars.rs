@@ -9,8 +9,12 @@ use super::timeline::{Bin, Timeline};
 use crate::audit::reading::Moment;
 
 /// The kinds of a timeline from the bottom: class, pattern and label.
-const KINDS: [(&str, &str, &str); 4] =
-    [("ok", "solid", "success"), ("failed", "stripes", "failed"), ("stopped", "dots", "stopped"), ("denied", "cross", "refused")];
+const KINDS: [(&str, &str, &str); 4] = [
+    ("ok", "solid", "success"),
+    ("failed", "stripes", "failed"),
+    ("stopped", "dots", "stopped"),
+    ("denied", "cross", "refused"),
+];
 
 const PATTERNS: &str = "\
 <svg width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\"><defs>\
@@ -41,10 +45,17 @@ fn of(bin: &Bin) -> [u64; 4] {
 pub(super) fn legend(page: &mut Page, totals: [u64; 4]) {
     page.raw("<ul class=\"legend\">");
     for ((class, pattern, label), total) in KINDS.into_iter().zip(totals) {
-        page.raw("<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\"><rect width=\"24\" height=\"14\" fill=\"");
+        page.raw(
+            "<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\"><rect width=\"24\" height=\"14\" fill=\"",
+        );
         fill(page, class);
         page.raw("\"/><rect class=\"edge\" width=\"24\" height=\"14\"/></svg>");
-        page.text(label).raw(" <span class=\"soft\">(").text(pattern).raw(")</span> ").count(total).raw("</li>");
+        page.text(label)
+            .raw(" <span class=\"soft\">(")
+            .text(pattern)
+            .raw(")</span> ")
+            .count(total)
+            .raw("</li>");
     }
     page.raw("</ul>");
 }

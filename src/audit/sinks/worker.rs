@@ -300,7 +300,9 @@ mod tests {
         let (nudge, nudged) = channel();
         let nudge = Mutex::new(nudge);
         let name = ("fake:x".to_owned(), "fake");
-        let nudge = Arc::new(move || drop(nudge.lock().unwrap().send(())));
+        let nudge = Arc::new(move || {
+            let _sent = nudge.lock().unwrap().send(());
+        });
         let worker = Worker::start(name, limit, Rendering::Native, Fake { failures, to }, nudge).unwrap();
         (worker, lines, nudged)
     }
