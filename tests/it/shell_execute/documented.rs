@@ -181,7 +181,7 @@ fn a_status_as_an_answer_is_a_switch() {
     assert_ne!(none["isError"], true, "{none}");
     let object: Value = serde_json::from_str(text(&none)).unwrap();
     assert_eq!((&object["status"], &object["error"]), (&json!(1), &Value::Null));
-    for command in [json!(["rm"]), json!(["cat", "<", "missing"])] {
+    for command in [json!(["rm"]), json!(["cat", "<", "missing"]), json!([lab.probe(), "signal", "9"])] {
         assert_eq!(call(&mut served, json!({"command": command}))["isError"], true, "{command}");
     }
     let late = call(&mut served, json!({"command": ["sleep", "600"], "timeout": 1}));
@@ -192,21 +192,22 @@ fn a_status_as_an_answer_is_a_switch() {
 fn a_command_is_asked_to_end_before_it_is_killed() {
     let lab = lab(false, "", "");
     let mut served = Served::start(&lab);
-    let polite = call(&mut served, json!({"command": [lab.probe(), "polite"], "timeout": 1}));
-    assert_eq!(polite["structuredContent"]["error"], "Command timed out after 1 seconds");
+    let polite = call(&mut served, json!({"command": [lab.probe(), "polite"], "timeout": 4}));
+    assert_eq!(polite["structuredContent"]["error"], "Command timed out after 4 seconds");
     assert!(text(&polite).contains("goodbye"), "{polite}");
     let begun = Instant::now();
     let deaf = call(&mut served, json!({"command": [lab.probe(), "deaf"], "timeout": 1}));
     assert!(begun.elapsed() >= Duration::from_millis(1400), "{:?}", begun.elapsed());
     assert_eq!(deaf["structuredContent"]["error"], "Command timed out after 1 seconds");
-    let flood = call(&mut served, json!({"command": ["yes", "|", lab.probe(), "polite"], "timeout": 1}));
+    let flood = call(&mut served, json!({"command": ["yes", "|", lab.probe(), "polite"], "timeout": 4}));
     assert!(text(&flood).contains("goodbye"), "{flood}");
     assert!(lab.alive().is_empty());
     served.stop();
     let ends = super::of_type(&lab, "run.end");
     let signals: Vec<&Value> = ends.iter().map(|end| &end["signal"]).collect();
     assert_eq!(signals.get(1), Some(&&json!("SIGKILL")), "who does not listen: {ends:?}");
-    assert!(ends.iter().all(|end| end["outcome"] == "timeout"), "{ends:?}");
+    // What writes to one that has ended may end by that.
+    assert!(ends.iter().take(2).all(|end| end["outcome"] == "timeout"), "{ends:?}");
     // Other tools kill at once.
     let mut other = lab_of_toolkits();
     let (told, _) = other.1.run(json!({"command": other.0.probe(), "args": ["polite"], "timeout": 1}));
