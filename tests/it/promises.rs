@@ -16,7 +16,10 @@ use crate::scan::root;
 fn expected() -> Vec<String> {
     let promises = [2..=2, 17..=22, 33..=80, 88..=93, 188..=207].into_iter().flatten();
     let conflicts = [5..=5, 9..=9, 11..=19].into_iter().flatten();
-    promises.map(|number| format!("F{number}")).chain(conflicts.map(|number: u32| format!("C{number}"))).collect()
+    promises
+        .map(|number| format!("F{number}"))
+        .chain(conflicts.map(|number: u32| format!("C{number}")))
+        .collect()
 }
 
 #[test]
@@ -51,7 +54,10 @@ fn the_rules_for_agents_name_what_there_is() {
     }
     let result = fs::read_to_string(root().join("src/mcp/batch/result.rs")).unwrap();
     for status in ["succeeded", "failed", "rejected", "timed_out", "cancelled", "skipped"] {
-        assert!(text.contains(&format!("`{status}`")) && result.contains(&format!("\"{status}\"")), "{status}");
+        assert!(
+            text.contains(&format!("`{status}`")) && result.contains(&format!("\"{status}\"")),
+            "{status}"
+        );
     }
     let taken = fs::read_to_string(root().join("src/mcp/batch/tool.rs")).unwrap();
     for field in ["id", "step", "program", "args", "command_line", "cwd", "timeout_ms", "dry_run"] {

@@ -96,9 +96,8 @@ impl Told {
 
     fn ran(&self, report: &LineReport) -> CallToolResult {
         let (status, failure) = self.ended(report);
-        // Ended at a limit, it gave no answer of its own; that it could not be started is none either.
-        let own = report.stages.iter().all(|stage| !matches!(stage.end, StageEnd::NotStarted { .. }));
-        let failure = failure.filter(|_| !(self.nonzero_is_success && status > 0 && own));
+        let failure = failure.filter(|failure| !(self.nonzero_is_success && failure.by_itself));
+        let failure = failure.map(|failure| failure.told);
         let mut object = Map::new();
         if let Some(failure) = &failure {
             object.insert("error".to_owned(), json!(failure));
@@ -150,14 +149,15 @@ impl Told {
     }
 
     /// Status, and the sentence of a failure.
-    fn ended(&self, report: &LineReport) -> (i32, Option<String>) {
+    fn ended(&self, report: &LineReport) -> (i32, Option<Failure>) {
+        let here = |told: String| Some(Failure { told, by_itself: false });
         if let Some(stream) = report.exceeded {
             let name = if stream == Stream::Stdout { "stdout" } else { "stderr" };
-            return (-1, Some(format!("{name} exceeded output limit of {} bytes", self.output_bytes)));
+            return (-1, here(format!("{name} exceeded output limit of {} bytes", self.output_bytes)));
         }
         if report.timed_out {
             let seconds = report.timeout.as_secs_f64();
-            return (-1, Some(format!("Command timed out after {seconds} seconds")));
+            return (-1, here(format!("Command timed out after {seconds} seconds")));
         }
         let last = report.stages.len().saturating_sub(1);
         // A reader that has enough is no failure of those who write to it.
@@ -185,8 +185,18 @@ impl Told {
             },
             _ => format!("Command failed with exit status {status}"),
         };
-        (status, Some(failure))
+        let by_itself = matches!(stage.map(|stage| &stage.end), Some(StageEnd::Ran(Exit::Code(_))));
+        (status, Some(Failure { told: failure, by_itself }))
     }
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+struct Failure {
+    /// The sentence that clients know.
+    told: String,
+    /// It ran to its own end, with a status.
+    by_itself: bool,
 }
 
 /// The documented object of an error before anything ran; its text is the sentence alone where it is `bare`.

@@ -21,7 +21,7 @@ fn answers(lab: &Lab, line: &str) -> (Option<i32>, Vec<Value>) {
 #[test]
 fn each_command_of_a_line_has_an_answer() {
     let lab = writable();
-    let (status, found) = answers(&lab, "cat plain *.txt {a,b} | head -n 1 > out && cd . ; true");
+    let (status, found) = answers(&lab, "cat plain *.txt {a,b} | head -n 1 > out ; true");
     assert_eq!(status, Some(0), "{found:?}");
     let argv: Vec<&Value> = found.iter().map(|one| &one["argv"]).collect();
     assert_eq!(

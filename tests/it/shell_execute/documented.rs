@@ -72,7 +72,8 @@ fn a_file_that_is_not_there_is_told_for_input_too() {
 fn redirections_of_every_stage_of_a_pipeline_count() {
     let lab = lab(true, "", "");
     let mut served = Served::start(&lab);
-    let command = json!(["cat", "<", "plain", "|", "tr", "a-z", "A-Z", "2>", "errors", "|", "cat", ">", "out"]);
+    let command =
+        json!(["cat", "<", "plain", "|", "tr", "a-z", "A-Z", "2>", "errors", "|", "cat", ">", "out"]);
     succeeded(&call(&mut served, json!({ "command": command })));
     assert_eq!(std::fs::read_to_string(lab.ws().join("out")).unwrap(), "PLAIN\n");
     assert_eq!(std::fs::read_to_string(lab.ws().join("errors")).unwrap(), "");
@@ -82,7 +83,8 @@ fn redirections_of_every_stage_of_a_pipeline_count() {
 fn nothing_is_cut_before_the_whole_is_judged() {
     let lab = lab(true, "", "");
     let mut served = Served::start(&lab);
-    for command in [json!(["echo", "x", ">", "plain", "|", "rm"]), json!(["echo", ">", "plain", ">", "../x"])] {
+    for command in [json!(["echo", "x", ">", "plain", "|", "rm"]), json!(["echo", ">", "plain", ">", "../x"])]
+    {
         assert_eq!(call(&mut served, json!({ "command": command }))["isError"], true);
     }
     assert_eq!(std::fs::read_to_string(lab.ws().join("plain")).unwrap(), "plain\n");
@@ -102,7 +104,7 @@ fn a_variable_that_is_not_passed_is_left_out_and_named() {
     assert!(env.contains("MY_TOOL_HOME=/of/the/call"), "{env}");
     assert!(env.contains("PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), "{env}");
     assert!(!env.contains("evil") && !env.contains("LD_PRELOAD") && !env.contains("OTHER"), "{env}");
-    assert_eq!(told["env_ignored"], json!(["LD_PRELOAD", "OTHER", "PATH"]));
+    assert_eq!(told["env_ignored"], json!(["PATH", "LD_PRELOAD", "OTHER"]));
 }
 
 #[test]
@@ -166,7 +168,9 @@ fn the_texts_of_the_release_are_a_switch() {
     let empty = call(&mut served, json!({"command": []}));
     assert_eq!(text(&empty), "Error executing command: No command provided");
     let failed = call(&mut served, json!({"command": ["cat", "missing"]}));
-    assert!(text(&failed).starts_with("Error executing command: Command failed with exit status 1\nstderr:\n"));
+    assert!(
+        text(&failed).starts_with("Error executing command: Command failed with exit status 1\nstderr:\n")
+    );
 }
 
 #[test]
@@ -177,7 +181,7 @@ fn a_status_as_an_answer_is_a_switch() {
     assert_ne!(none["isError"], true, "{none}");
     let object: Value = serde_json::from_str(text(&none)).unwrap();
     assert_eq!((&object["status"], &object["error"]), (&json!(1), &Value::Null));
-    for command in [json!(["rm"]), json!(["cat", "<", "missing"])] {
+    for command in [json!(["rm"]), json!(["cat", "<", "missing"]), json!([lab.probe(), "signal", "9"])] {
         assert_eq!(call(&mut served, json!({"command": command}))["isError"], true, "{command}");
     }
     let late = call(&mut served, json!({"command": ["sleep", "600"], "timeout": 1}));
@@ -188,21 +192,22 @@ fn a_status_as_an_answer_is_a_switch() {
 fn a_command_is_asked_to_end_before_it_is_killed() {
     let lab = lab(false, "", "");
     let mut served = Served::start(&lab);
-    let polite = call(&mut served, json!({"command": [lab.probe(), "polite"], "timeout": 1}));
-    assert_eq!(polite["structuredContent"]["error"], "Command timed out after 1 seconds");
+    let polite = call(&mut served, json!({"command": [lab.probe(), "polite"], "timeout": 4}));
+    assert_eq!(polite["structuredContent"]["error"], "Command timed out after 4 seconds");
     assert!(text(&polite).contains("goodbye"), "{polite}");
     let begun = Instant::now();
     let deaf = call(&mut served, json!({"command": [lab.probe(), "deaf"], "timeout": 1}));
     assert!(begun.elapsed() >= Duration::from_millis(1400), "{:?}", begun.elapsed());
     assert_eq!(deaf["structuredContent"]["error"], "Command timed out after 1 seconds");
-    let flood = call(&mut served, json!({"command": ["yes", "|", lab.probe(), "polite"], "timeout": 1}));
+    let flood = call(&mut served, json!({"command": ["yes", "|", lab.probe(), "polite"], "timeout": 4}));
     assert!(text(&flood).contains("goodbye"), "{flood}");
     assert!(lab.alive().is_empty());
     served.stop();
     let ends = super::of_type(&lab, "run.end");
     let signals: Vec<&Value> = ends.iter().map(|end| &end["signal"]).collect();
     assert_eq!(signals.get(1), Some(&&json!("SIGKILL")), "who does not listen: {ends:?}");
-    assert!(ends.iter().all(|end| end["outcome"] == "timeout"), "{ends:?}");
+    // What writes to one that has ended may end by that.
+    assert!(ends.iter().take(2).all(|end| end["outcome"] == "timeout"), "{ends:?}");
     // Other tools kill at once.
     let mut other = lab_of_toolkits();
     let (told, _) = other.1.run(json!({"command": other.0.probe(), "args": ["polite"], "timeout": 1}));
@@ -290,10 +295,16 @@ fn three_megabytes_of_input_are_a_file_and_not_a_message() {
     let big = "0123456789abcde\n".repeat(3 * 65_536);
     std::fs::write(lab.ws().join("big"), &big).unwrap();
     let mut served = Served::start(&lab);
-    served.send("tools/call", json!({"name": "shell_execute", "arguments": {"command": ["cat"], "stdin": big}}));
+    served.send(
+        "tools/call",
+        json!({"name": "shell_execute", "arguments": {"command": ["cat"], "stdin": big}}),
+    );
     let told = served.message();
     let message = told["error"]["message"].as_str().unwrap();
-    assert!(message.contains("longer than 1048576 bytes") && message.contains("a file of the workspace"), "{told}");
+    assert!(
+        message.contains("longer than 1048576 bytes") && message.contains("a file of the workspace"),
+        "{told}"
+    );
     let command = json!(["cat", "<", "big", "|", "cat", "|", "wc", "-c"]);
     assert_eq!(succeeded(&call(&mut served, json!({ "command": command })))["stdout"], "3145728\n");
 }
