@@ -139,8 +139,8 @@ pub(super) fn read<'t>(
             loader.reader.problem(word.at, &word.key, what);
         }
         let principal = one(loader, &section, toolkits);
-        let known = !(principal.tokens.is_empty() && principal.uids.is_empty())
-            || section.is_written("token_file");
+        let known =
+            !(principal.tokens.is_empty() && principal.uids.is_empty()) || section.is_written("token_file");
         if !known {
             let what = "has nothing it is known by: give it token_sha256, token_file or uid";
             loader.reader.problem(word.at, &word.key, what);

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::{Admits, Channel};
 use super::cursor::Cursors;
+use super::from::Arrival;
 use super::in_flight::Asked;
 use super::job_end::End;
 use super::level::{SessionLevel, SetLevel};
@@ -23,7 +24,6 @@ use super::offer::{Ceilings, Kit, Offer};
 use super::render::Escapes;
 use super::runner::Runner;
 use super::tools::{self, Entry, Verb};
-use super::from::Arrival;
 use super::trace::trace;
 use super::{arguments, consent, hangup, level, payload, stream, unwound, words};
 use crate::appliance::{Call, Outcome};

@@ -153,7 +153,7 @@ fn fault_04_equal_ids_in_flight_never_cross_answers() {
         let first = Answer::read(&mut *first);
         assert_eq!(first.json()["id"], 7);
         let text = first.result().0;
-        assert!(text.contains("\"timed_out\":true") && !text.contains("second"), "{text}");
+        assert!(text.contains("\"timed-out\":true") && !text.contains("second"), "{text}");
     }
 }
 
@@ -166,7 +166,8 @@ fn who_hangs_up_has_cancelled_in_both_eras() {
         drop(wire);
         eventually("it is gone", || lab.alive().is_empty());
     }
-    let ends = || lab.records().into_iter().filter(|record| record["event_type"] == "run.end").collect::<Vec<_>>();
+    let ends =
+        || lab.records().into_iter().filter(|record| record["event_type"] == "run.end").collect::<Vec<_>>();
     eventually("both ends are recorded", || ends().len() == 2);
     assert!(ends().iter().all(|end| end["outcome"] == "cancelled"), "{:?}", ends());
 }
@@ -210,7 +211,8 @@ fn fault_06_a_stream_that_nobody_reads_holds_up_nobody() {
         assert!(!answer.result().1, "{answer:?}");
     }
     for id in 10..20 {
-        let answer = caller.ask(id, "tools/call", json!({"name": "sh_run", "arguments": say(&lab, "still here")}));
+        let answer =
+            caller.ask(id, "tools/call", json!({"name": "sh_run", "arguments": say(&lab, "still here")}));
         assert!(answer.result().0.contains("still here"), "{answer:?}");
     }
 }

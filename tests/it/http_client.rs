@@ -96,8 +96,13 @@ impl Answer {
         let mut chunk = [0; 16 * 1024];
         loop {
             match wire.read(&mut chunk) {
-                Ok(0) | Err(_) => break,
+                Ok(0) => break,
                 Ok(count) => bytes.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    eprintln!("the end of an answer: {error}");
+                    break;
+                }
             }
         }
         Self::parse(&bytes)
@@ -113,9 +118,10 @@ impl Answer {
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().filter_map(|line| line.split_once(": ")).find_map(|(found, value)| {
-            found.eq_ignore_ascii_case(name).then_some(value)
-        })
+        self.head
+            .lines()
+            .filter_map(|line| line.split_once(": "))
+            .find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
     }
 
     /// The last message: of an event stream, or the body.

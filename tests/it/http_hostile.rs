@@ -51,7 +51,9 @@ fn a_foreign_host_or_origin_is_refused_before_the_token_is_looked_at() {
         assert_eq!(with(&[("Origin", "http://evil.example")]), 403);
         assert_eq!(with(&[("Origin", "null")]), 403);
     }
-    let bytes = format!("POST http://evil.example/mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {auth}\r\nContent-Length: 0\r\n\r\n");
+    let bytes = format!(
+        "POST http://evil.example/mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {auth}\r\nContent-Length: 0\r\n\r\n"
+    );
     assert_eq!(serving.at.raw(bytes.as_bytes()).status, 403);
     let without = format!("POST /mcp HTTP/1.1\r\nAuthorization: {auth}\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(serving.at.raw(without.as_bytes()).status, 400);
@@ -137,8 +139,13 @@ fn what_is_no_message_is_answered_400_in_the_words_of_json_rpc() {
     let auth = bearer();
     let send = |body: &[u8]| serving.at.raw(&post(&[("Authorization", auth.as_str())], body));
     let batch = format!("[{}]", vec![r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#; 10_000].join(","));
-    let zeros = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":[{}0]}}", "0,".repeat(500_000));
-    let deep = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{}{}}}", "[".repeat(9000), "]".repeat(9000));
+    let zeros =
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":[{}0]}}", "0,".repeat(500_000));
+    let deep = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{}{}}}",
+        "[".repeat(9000),
+        "]".repeat(9000)
+    );
     for (body, code) in [
         (&b""[..], -32700),
         (b"{", -32700),
@@ -164,10 +171,15 @@ fn what_is_no_message_is_answered_400_in_the_words_of_json_rpc() {
         assert_eq!(answer.json()["error"]["code"], code, "{shown}: {answer:?}");
     }
     let mut text = post(&[("Authorization", auth.as_str())], b"{}");
-    text = String::from_utf8(text).unwrap().replace("application/json\r\nConn", "text/plain\r\nConn").into_bytes();
+    text = String::from_utf8(text)
+        .unwrap()
+        .replace("application/json\r\nConn", "text/plain\r\nConn")
+        .into_bytes();
     assert_eq!(serving.at.raw(&text).status, 415);
     for method in ["PUT", "PATCH", "OPTIONS", "TRACE"] {
-        let request = format!("{method} /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {auth}\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "{method} /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {auth}\r\nConnection: close\r\n\r\n"
+        );
         assert_eq!(serving.at.raw(request.as_bytes()).status, 405, "{method}");
     }
     unharmed(&lab, &serving);
