@@ -14,8 +14,9 @@ use cofferdam::audit::{Audit, Ending, OpenRun, Readiness};
 use cofferdam::config::{AuditConfig, Sink};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use serde_json::Value;
 
-use super::{argv, assert_valid, context, denied, end, events, origin, records, start, wait, whole};
+use super::{argv, assert_valid, context, denied, end, events, origin, start, wait, whole};
 
 /// The promise is one second. A loaded machine may be slow; a hang would be one for good.
 pub(super) const HANG: Duration = Duration::from_secs(10);
@@ -132,14 +133,17 @@ fn fills_up(place: &Path) {
     assert_eq!(audit.state().readiness, Readiness::Ok);
     finish(&audit, run).unwrap();
     drop(audit);
-    let all = events(&path);
+    // A torn line among them is no record, and accounted for.
+    let text = fs::read_to_string(&path).unwrap();
+    let parsed: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    parsed.iter().for_each(assert_valid);
+    let all: Vec<String> = parsed.iter().map(super::event).collect();
     let count = |name: &str| all.iter().filter(|event| *event == name).count();
     let starts = count("run.start");
     assert_eq!(starts, count("run.end success") + count("run.end spawn_error"), "{all:?}");
     assert_eq!(count("audit.gap"), 1, "{all:?}");
     let gap = all.iter().position(|event| event == "audit.gap").unwrap();
     assert_eq!(all[gap + 1..], ["run.start", "run.end success"]);
-    records(&path).iter().filter(|record| record["event_type"] != "x").for_each(assert_valid);
     whole(&path);
     assert_eq!(fs::metadata(place.join("log/audit.jsonl.reserve")).unwrap().len(), 256 << 10);
 }
@@ -147,10 +151,8 @@ fn fills_up(place: &Path) {
 #[test]
 fn a_full_tmpfs_refuses_keeps_every_end_and_comes_back() {
     in_mounts(|place| {
-        let none: Option<&Path> = None;
         mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some("size=1m")).unwrap();
         fills_up(place);
-        drop(none);
     });
 }
 

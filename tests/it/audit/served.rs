@@ -3,9 +3,9 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixListener;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use cofferdam::audit::verify::verify;
 use nix::sys::signal::Signal;
@@ -25,19 +25,23 @@ pub(super) fn lab(audit: impl Fn(&Lab) -> String) -> Lab {
     lab
 }
 
-/// `serve` with standard error in `stderr`, which the server alone holds then.
-fn served_with_stderr(lab: &Lab, stderr: OwnedFd) -> Served {
+/// `serve` with a FIFO as standard error, which a reader has open already or opens now.
+fn served_with_stderr(lab: &Lab) -> Served {
     // A shell in between, since the client of the tests takes standard error for itself.
-    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&stderr));
     let direct = lab.command("serve");
     let mut command = Command::new("sh");
-    command.args(["-c", "fd=$1; shift; exec \"$@\" 2>\"$fd\"", "sh", &path]);
+    command.args(["-c", "fifo=$1; shift; exec \"$@\" 2>\"$fifo\"", "sh", &lab.text("err")]);
     command.arg(direct.get_program()).args(direct.get_args()).current_dir(lab.at(""));
-    // Inherited: the shell opens it by its number.
-    nix::fcntl::fcntl(&stderr, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
-    let served = Served::by(command);
-    drop(stderr);
-    served
+    Served::by(command)
+}
+
+fn fifo(lab: &Lab) {
+    nix::unistd::mkfifo(&lab.at("err"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+}
+
+/// A reader that never reads, without waiting for a writer.
+fn idle(lab: &Lab) -> File {
+    fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(lab.at("err")).unwrap()
 }
 
 fn call(lab: &Lab) -> Value {
@@ -47,10 +51,11 @@ fn call(lab: &Lab) -> Value {
 #[test]
 fn a_stopped_reader_of_standard_error_refuses_runs_and_its_return_brings_them_back() {
     let lab = lab(|_| "sinks = [{ kind = \"stderr\" }]".to_owned());
-    let (reader, writer) = nix::unistd::pipe().unwrap();
+    fifo(&lab);
     let copy = lab.at("copy");
-    let mut cat = Command::new("cat").stdin(reader).stdout(File::create(&copy).unwrap()).spawn().unwrap();
-    let mut served = served_with_stderr(&lab, writer);
+    let mut cat =
+        Command::new("cat").arg(lab.at("err")).stdout(File::create(&copy).unwrap()).spawn().unwrap();
+    let mut served = served_with_stderr(&lab);
     assert!(!served.run(call(&lab)).1);
     let pid = i32::try_from(cat.id()).unwrap();
     kill(pid, Signal::SIGSTOP);
@@ -79,8 +84,9 @@ fn a_stopped_reader_of_standard_error_refuses_runs_and_its_return_brings_them_ba
 #[test]
 fn a_reader_of_standard_error_that_is_gone_refuses_runs() {
     let lab = lab(|_| "sinks = [{ kind = \"stderr\" }]".to_owned());
-    let (reader, writer) = nix::unistd::pipe().unwrap();
-    let mut served = served_with_stderr(&lab, writer);
+    fifo(&lab);
+    let reader = idle(&lab);
+    let mut served = served_with_stderr(&lab);
     assert!(!served.run(call(&lab)).1);
     drop(reader);
     let (text, error) = soon("a call", || served.run(call(&lab)));
@@ -92,8 +98,9 @@ fn a_reader_of_standard_error_that_is_gone_refuses_runs() {
 #[test]
 fn a_copy_on_standard_error_that_nobody_reads_delays_nothing() {
     let lab = lab(|lab| format!("sinks = [{{ kind = \"file\", path = {:?} }}, {{ kind = \"stderr\" }}]", lab.log()));
-    let (reader, writer) = nix::unistd::pipe().unwrap();
-    let mut served = served_with_stderr(&lab, writer);
+    fifo(&lab);
+    let reader = idle(&lab);
+    let mut served = served_with_stderr(&lab);
     for _ in 0..60 {
         let (text, error) = soon("a call", || served.run(call(&lab)));
         assert!(!error, "{text}");
@@ -156,7 +163,7 @@ fn a_confined_server_connects_its_sinks_again_and_reaches_their_port_only() {
 fn with_on_failure_kill_runs_that_go_on_are_killed() {
     let lab = lab(|lab| format!("on_failure = \"kill\"\nsinks = [{{ kind = \"file\", path = {:?} }}]", lab.log()));
     let mut served = Served::start(&lab);
-    let going = served.send_run(json!({"command": lab.probe(), "args": ["sleep", "600"]}));
+    let going = served.send_run(json!({"command": lab.probe(), "args": ["pause"]}));
     eventually("it runs", || records(&lab.log()).iter().any(|record| record["event_type"] == "run.start"));
     let away = lab.at("away");
     fs::rename(lab.at("audit"), &away).unwrap();
