@@ -13,6 +13,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = AuditConfig {
         sinks: vec![Sink::File(dir.path().join("audit.jsonl"))],
         on_failure: OnFailure::Refuse,
+        redact: Vec::new(),
+        checkpoint: None,
     };
     let origin = Origin { policy_digest: format!("sha256:{}", "ab".repeat(32)), ..Origin::default() };
     let audit = Audit::open(&config, origin)?;

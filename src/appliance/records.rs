@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::audit::{
     ConsentFacts, Ending, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
-    SandboxFacts, SandboxState, ServerStart, Stamps, WrapperFacts,
+    SandboxFacts, SandboxState, Secrets, ServerStart, Stamps, WrapperFacts,
 };
 use crate::config::{Config, Limits, Source};
 use crate::launch::seam::Ready;
@@ -23,8 +23,24 @@ pub(super) fn origin(config: &Config) -> Origin {
             Source::Program => "program".to_owned(),
         },
         policy_rules: (config.commands.len() + config.allow_patterns.len()) as u64,
+        secrets: secrets(config),
         ..Origin::default()
     }
+}
+
+/// What the policy or the server's own environment hands to commands and no record may show.
+fn secrets(config: &Config) -> Secrets {
+    let mut secrets = Secrets::default();
+    let of_commands = config.commands.values().flat_map(|command| &command.environment);
+    for (name, value) in config.environment.set.iter().chain(of_commands) {
+        secrets.push_variable(name, value);
+    }
+    for name in &config.environment.pass {
+        if let Some(value) = std::env::var_os(name) {
+            secrets.push_variable(name, &value.to_string_lossy());
+        }
+    }
+    secrets
 }
 
 /// Settings that weaken every run of this policy.

@@ -11,9 +11,11 @@
 mod argv;
 mod body;
 mod chain;
+mod checkpoint;
 mod copies;
 mod escape;
 mod facts;
+pub mod hash;
 mod instances;
 mod key;
 mod lines;
@@ -22,6 +24,7 @@ mod open_run;
 mod record;
 mod recover;
 mod redact;
+pub mod signing;
 mod store;
 pub mod verify;
 mod writer;
@@ -45,6 +48,7 @@ pub use facts::{
     RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 pub use open_run::OpenRun;
+pub use redact::Secrets;
 
 use body::{Body, Site};
 use copies::{Copies, StderrMedium};
@@ -205,7 +209,15 @@ impl Audit {
             ([], false) => return Err(unusable("no sink is named; name a file, or `stderr`")),
             _ => return Err(unusable("more than one file is named; name one")),
         };
-        Self::start(medium, copies, origin, instance, key)
+        let checkpoints = match &config.checkpoint {
+            None => None,
+            Some(asked) => Some(Arc::new(checkpoint::Settings {
+                signer: signing::Signer::load(&asked.key)?,
+                records: asked.records,
+                time: asked.time,
+            })),
+        };
+        Self::start(medium, copies, origin, instance, Keys { site: key, checkpoints }, &config.redact)
     }
 
     fn start(
@@ -213,13 +225,21 @@ impl Audit {
         copies: Option<Copies>,
         origin: Origin,
         instance: String,
-        key: [u8; 32],
+        keys: Keys,
+        patterns: &[regex::Regex],
     ) -> Result<Self, AuditError> {
         let hostname =
             nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).map_err(|errno| {
                 AuditError { operation: "gethostname", sink: medium.name(), source: errno.into() }
             })?;
-        let site = Arc::new(Site { hostname, instance, key, origin });
+        let own = redact::Own::new(&origin.secrets, patterns, keys.site).map_err(|error| AuditError {
+            operation: "preparation of redaction",
+            sink: medium.name(),
+            source: io::Error::other(error),
+        })?;
+        let own = Arc::new(own);
+        let site =
+            Arc::new(Site { hostname, instance, key: keys.site, origin, own, checkpoints: keys.checkpoints });
         let queue = Arc::new(Queue::default());
         let name = medium.name();
         let mut sinks = vec![format!("{}:ok", if name == "standard error" { "stderr" } else { "file" })];
@@ -352,6 +372,13 @@ impl Audit {
         }
         answer.await.unwrap_or_else(|_| Err(fail("the writer is gone")))
     }
+}
+
+/// What records are hashed and signed with.
+struct Keys {
+    /// Of `argv_hmac`.
+    site: [u8; 32],
+    checkpoints: Option<Arc<checkpoint::Settings>>,
 }
 
 fn beside(path: &Path) -> PathBuf {

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use super::body::Site;
 use super::chain::{Head, MAX_LINE};
+use super::checkpoint::Checkpoints;
 use super::copies::Copies;
 use super::record;
 use super::recover;
@@ -158,6 +159,9 @@ pub(super) struct Writer {
     waiting: Vec<Job>,
     unsynced: bool,
     open: BTreeSet<u64>,
+    checkpoints: Checkpoints,
+    /// The next write is the last one: a checkpoint ends it.
+    stopping: bool,
 }
 
 /// How a write went.
@@ -178,6 +182,7 @@ impl Writer {
         copies: Option<Copies>,
         site: Arc<Site>,
     ) -> Self {
+        let checkpoints = Checkpoints::new(site.checkpoints.clone());
         Self {
             queue,
             medium,
@@ -189,6 +194,8 @@ impl Writer {
             waiting: Vec::new(),
             unsynced: false,
             open: BTreeSet::new(),
+            checkpoints,
+            stopping: false,
         }
     }
 
@@ -206,10 +213,13 @@ impl Writer {
             let wait = match (self.unsynced, self.waiting.is_empty()) {
                 (true, _) => Some(SYNC_AFTER),
                 (false, false) => Some(RETRY_AFTER),
-                (false, true) => None,
+                (false, true) => self.checkpoints.wait(),
             };
             match self.queue.take(wait) {
-                Some(jobs) if jobs.is_empty() && self.trouble.is_none() => self.flush(),
+                Some(jobs) if jobs.is_empty() && self.trouble.is_none() => {
+                    self.flush();
+                    self.checkpoint(false);
+                }
                 Some(jobs) => self.commit(jobs),
                 None => break,
             }
@@ -218,6 +228,9 @@ impl Writer {
             self.commit(Vec::new());
         }
         self.flush();
+        if self.trouble.is_none() {
+            self.checkpoint(true);
+        }
         let clean = self.open.is_empty() && self.waiting.is_empty() && self.trouble.is_none();
         self.medium.close(clean);
     }
@@ -226,6 +239,18 @@ impl Writer {
         if std::mem::take(&mut self.unsynced)
             && let Err(error) = self.medium.sync()
         {
+            self.note_trouble(&error);
+        }
+    }
+
+    /// Writes a checkpoint where one is due, or, at the end, where anything is not covered.
+    fn checkpoint(&mut self, last: bool) {
+        let due = self.checkpoints.wait();
+        if due.is_none_or(|left| !last && !left.is_zero()) {
+            return;
+        }
+        self.stopping = last;
+        if let Some(error) = self.attempt(&[], true).error {
             self.note_trouble(&error);
         }
     }
@@ -361,6 +386,13 @@ impl Writer {
             debug_assert!(out.len() - from <= MAX_LINE, "a record of {} bytes", out.len() - from);
             marks.push((out.len(), head));
         }
+        let checkpoint = match self.stopping {
+            true => self.checkpoints.last(&self.site, &head),
+            false => self.checkpoints.after(&self.site, &head),
+        };
+        if let Some(body) = checkpoint {
+            head.seal(body.as_str(), &mut out);
+        }
         attempt.end = tail.at + out.len() as u64;
         let taken = if out.is_empty() { Ok(0) } else { self.medium.append(&out) };
         let whole = matches!(taken, Ok(count) if count == out.len());
@@ -368,6 +400,7 @@ impl Writer {
         let count = match taken {
             Ok(count) => count,
             Err(error) => {
+                self.checkpoints.failed();
                 attempt.error = Some(error);
                 return attempt;
             }
@@ -380,6 +413,7 @@ impl Writer {
             self.head = Some(*last);
         }
         if !whole {
+            self.checkpoints.failed();
             attempt.error = Some(self.short(count, out.len()));
         } else if durable {
             self.unsynced = false;

@@ -52,6 +52,10 @@ fn canonical(config: &Config) -> Value {
             Sink::Stderr => "stderr".to_owned(),
         }).collect::<Vec<_>>(),
         "on_failure": match config.audit.on_failure { OnFailure::Refuse => "refuse" },
+        "redact": config.audit.redact.iter().map(|pattern| pattern.as_str()).collect::<Vec<_>>(),
+        "checkpoint": config.audit.checkpoint.as_ref().map(|asked| (
+            asked.key.display().to_string(), asked.records, asked.time.as_millis(),
+        )),
         "commands": config.commands.values().map(|one| command(one)).collect::<Vec<_>>(),
         "patterns": sorted(config.allow_patterns.iter().map(|pattern| pattern.as_str())),
         "any": config.allow_any,

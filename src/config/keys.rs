@@ -131,6 +131,10 @@ pub const KEYS: &[Key] = &[
 
     key("audit", "sinks", Kind::Rows("audit.sinks"), "a file: $XDG_STATE_HOME/cofferdam/audit.jsonl, else below $HOME/.local/state", "where records go, in order"),
     key("audit", "on_failure", Kind::Choice(&["refuse"]), "refuse", "no durable start record, no run"),
+    key("audit", "redact", Kind::List, "[]", "regular expressions; what one matches is replaced in every record, after what is redacted anyway"),
+    key("audit", "checkpoint_key", Kind::Text, "absent", "absolute path of an Ed25519 private key (cofferdam audit keygen) that signs checkpoints; no command may see it"),
+    key("audit", "checkpoint_records", Kind::Count(1, 1_000_000_000), "1000", "a checkpoint after this many records, with a key"),
+    key("audit", "checkpoint_time", Kind::Duration(SECOND, MONTH), "60s", "and after this time, where anything is new"),
     key("audit.sinks", "kind", Kind::Choice(&["file", "stderr"]), "required", "what the sink is"),
     key("audit.sinks", "path", Kind::Text, "required for kind = \"file\"", "absolute path, outside of what commands see and write"),
 

@@ -15,8 +15,8 @@ use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
 use super::{
-    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, sections,
-    toolkits,
+    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, records,
+    sections, toolkits,
 };
 
 /// A policy larger than this is a mistake.
@@ -188,6 +188,8 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let toolkits = toolkits::read(loader, root, &names, &limits, workspace.as_ref());
     let server = toolkits::server(loader, root);
     unasked(loader, root, &names, &toolkits);
+    let of_commands = names.commands.values().flat_map(|command| command.read.iter().chain(&command.execute));
+    records::hidden_key(loader, root, &audit, sandbox.read.iter().chain(of_commands).cloned());
     Some(Config {
         source: loader.source.clone(),
         digest: String::new(),

@@ -26,6 +26,7 @@ pub mod places;
 mod predecessor;
 pub mod program;
 mod read;
+mod records;
 mod sections;
 mod toolkits;
 mod values;
@@ -216,6 +217,21 @@ pub struct AuditConfig {
     pub sinks: Vec<Sink>,
     /// Only `refuse`: no durable start record, no run.
     pub on_failure: OnFailure,
+    /// What is redacted beside what the server knows to be secret, the operator's own patterns.
+    pub redact: Vec<regex::Regex>,
+    /// Signed checkpoints; absent without a key.
+    pub checkpoint: Option<CheckpointConfig>,
+}
+
+/// When the audit log is signed, and with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointConfig {
+    /// File of the private key, which no command may read.
+    pub key: PathBuf,
+    /// After this many records.
+    pub records: u64,
+    /// After this time, where anything is new.
+    pub time: Duration,
 }
 
 /// One destination of audit records.

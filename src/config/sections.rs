@@ -15,7 +15,7 @@ use super::workspace::Workspace;
 use super::{
     AuditConfig, CgroupUse, Environment, Limits, OnFailure, Requirement, RunUser, SandboxConfig, Sink, Source,
 };
-use super::{hooks, keys, values};
+use super::{hooks, keys, records, values};
 
 /// The token that stands for the loader, its cache and the libraries each program links.
 const LIBRARIES: &str = "@libraries";
@@ -346,7 +346,9 @@ pub(super) fn audit<'t>(
     if loader.options.audit_stderr && !sinks.contains(&Sink::Stderr) {
         sinks.push(Sink::Stderr);
     }
-    AuditConfig { sinks, on_failure: OnFailure::Refuse }
+    let redact = records::redact(loader, &section);
+    let checkpoint = records::checkpoint(loader, &section, workspace);
+    AuditConfig { sinks, on_failure: OnFailure::Refuse, redact, checkpoint }
 }
 
 fn add_row<'t>(
@@ -424,7 +426,7 @@ fn default_file(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, 
 }
 
 /// Where a file is, or would be once it is created: links of the part that exists are followed.
-fn settled(path: &Path) -> PathBuf {
+pub(super) fn settled(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (ancestor.canonicalize(), path.strip_prefix(ancestor)) {
             return if rest.as_os_str().is_empty() { real } else { real.join(rest) };

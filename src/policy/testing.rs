@@ -57,7 +57,12 @@ pub(crate) fn config(names: &[&str]) -> Config {
             require: Vec::new(),
             user: RunUser::Keep,
         },
-        audit: AuditConfig { sinks: Vec::new(), on_failure: OnFailure::Refuse },
+        audit: AuditConfig {
+            sinks: Vec::new(),
+            on_failure: OnFailure::Refuse,
+            redact: Vec::new(),
+            checkpoint: None,
+        },
         commands: names.iter().map(|name| ((*name).to_owned(), Arc::new(command(name)))).collect(),
         allow_patterns: Vec::new(),
         allow_any: false,

@@ -22,13 +22,19 @@ fn digest() -> String {
 }
 
 fn open(path: &Path) -> Result<Audit, AuditError> {
-    let config = AuditConfig { sinks: vec![Sink::File(path.to_owned())], on_failure: OnFailure::Refuse };
+    let config = AuditConfig {
+        sinks: vec![Sink::File(path.to_owned())],
+        on_failure: OnFailure::Refuse,
+        redact: Vec::new(),
+        checkpoint: None,
+    };
     let origin = Origin {
         policy_digest: digest(),
         policy_source: "/etc/cofferdam/policy.toml".to_owned(),
         policy_rules: 41,
         peer_pid: Some(4121),
         peer_uid: Some(1000),
+        ..Origin::default()
     };
     Audit::open(&config, origin)
 }
@@ -372,7 +378,12 @@ fn what_is_no_file_of_ours_is_refused() {
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&foreign, &link).unwrap();
     assert!(refused(&link).starts_with("audit_unavailable: open of"));
-    let config = AuditConfig { sinks: Vec::new(), on_failure: OnFailure::Refuse };
+    let config = AuditConfig {
+        sinks: Vec::new(),
+        on_failure: OnFailure::Refuse,
+        redact: Vec::new(),
+        checkpoint: None,
+    };
     assert!(Audit::open(&config, Origin::default()).unwrap_err().to_string().contains("no sink"));
     drop(open(&path).unwrap());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();

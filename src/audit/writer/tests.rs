@@ -83,7 +83,18 @@ fn open() -> (Audit, Arc<Mutex<Disk>>) {
     let disk = Arc::new(Mutex::new(Disk { mood: Mood::Good, bytes: Vec::new(), writes: 0, syncs: 0 }));
     let medium = Box::new(Fake(Arc::clone(&disk)));
     let instance = uuid::Uuid::now_v7().to_string();
-    (Audit::start(medium, None, Origin::default(), instance, [1; 32]).unwrap(), disk)
+    (
+        Audit::start(
+            medium,
+            None,
+            Origin::default(),
+            instance,
+            super::super::Keys { site: [1; 32], checkpoints: None },
+            &[],
+        )
+        .unwrap(),
+        disk,
+    )
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {

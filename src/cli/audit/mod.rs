@@ -1,5 +1,7 @@
 //! `cofferdam audit`: read and check audit logs. One file a subcommand.
 
+mod hash;
+mod keygen;
 mod verify;
 
 use std::process::ExitCode;
@@ -17,11 +19,17 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Verify(verify::Args),
+    Hash(hash::Args),
+    Keygen(keygen::Keygen),
+    Head(keygen::Head),
 }
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> ExitCode {
     match args.command {
         Command::Verify(args) => verify::run(&args),
+        Command::Hash(args) => hash::run(args),
+        Command::Keygen(args) => keygen::keygen(&args),
+        Command::Head(args) => keygen::head(&args),
     }
 }
