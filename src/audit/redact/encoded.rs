@@ -28,12 +28,12 @@ static CANDIDATE: LazyLock<Result<Regex, regex::Error>> =
 
 /// A word with an encoded `=` or `:`.
 static ENCODED: LazyLock<Result<Regex, regex::Error>> =
-    LazyLock::new(|| Regex::new(r#"(?-u)[^\s"'&;=?,]*%(?i:3[AD])[^\s"'&;,]*"#));
+    LazyLock::new(|| Regex::new(r#"[^\s"'&;=?,]*%(?i:3[AD])[^\s"'&;,]*"#));
 
 /// An encoded assignment: the name, the separator, the value up to an encoded or plain end.
 static ASSIGNED: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     Regex::new(
-        r#"(?-u)([A-Za-z_][A-Za-z0-9_.-]*)((?:%22|%27)?(?:%20)*(?:%3[AaDd])(?:%20)*(?:%22|%27)?)((?:[^\s"'&;,%<>]|%(?:[013-9A-Fa-f][0-9A-Fa-f]|2[134589ABDEFabdef]))+)"#,
+        r#"([A-Za-z_][A-Za-z0-9_.-]*)((?:%22|%27)?(?:%20)*(?:%3[AaDd])(?:%20)*(?:%22|%27)?)((?:[^\s"'&;,%<>]|%(?:[013-9A-Fa-f][0-9A-Fa-f]|2[134589ABDEFabdef]))+)"#,
     )
 });
 

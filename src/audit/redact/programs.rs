@@ -3,12 +3,12 @@
 //! Purpose: `-p` is a port for one program and a password for another, and the third word of one subcommand is a
 //! token; tables say which. Rows are from the programs' manuals. Pure. Called by `redact` and `lines.rs`.
 
-use super::names::{Kind, kind};
+use super::names::{Kind, harmless, kind};
 
 #[path = "programs_table.rs"]
 mod table;
 
-use table::{CARRIERS, JOINED, NAMED, OPERANDS, SEPARATE};
+use table::{CARRIERS, JOINED, NAMED, OPERANDS, ORACLE, SEPARATE};
 
 /// Rule ids for what these tables find.
 const SHORT: &str = "short-option";
@@ -53,7 +53,7 @@ fn in_tables(program: &str) -> bool {
             let joined = JOINED.iter().flat_map(|(names, _)| names.split(' '));
             let operands = OPERANDS.iter().flat_map(|(names, _, _, _)| names.split(' '));
             let named = NAMED.iter().flat_map(|(names, _)| names.split(' '));
-            separate.chain(joined).chain(operands).chain(named).collect()
+            separate.chain(joined).chain(operands).chain(named).chain(ORACLE.iter().copied()).collect()
         });
     NAMES.contains(program)
 }
@@ -104,14 +104,20 @@ fn program<T: AsRef<str>>(arguments: &[T], at: usize, spots: &mut Vec<Spot>) {
             }
         }
     }
+    if ORACLE.contains(&name)
+        && let Some((index, word)) = operands.first()
+        && let Some(slash) = word.find('/').filter(|_| !word.starts_with(['@', '/']))
+    {
+        spots.push(Spot { index: *index, from: slash + 1, rule: OPERAND });
+    }
     for (_, word) in NAMED.iter().filter(|(names, _)| is(names)) {
         let from = rest.iter().position(|(_, found)| found.eq_ignore_ascii_case(word));
         let Some(from) = from.or(word.is_empty().then_some(0)) else { continue };
         let index = rest.get(from).map_or(0, |(index, _)| *index);
         for pair in operands.windows(2) {
-            if let [(first, name), (second, _)] = pair
+            if let [(first, name), (second, value)] = pair
                 && *first >= index
-                && names_secret(name)
+                && (names_secret(name) || !harmless(kind(name), value))
             {
                 spots.push(Spot { index: *second, from: 0, rule: OPERAND });
             }

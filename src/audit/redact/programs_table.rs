@@ -26,7 +26,8 @@ pub(super) const SEPARATE: &[(&str, &str, &str)] = &[
     ("http https xh xhs", "", "-a --auth"),
     ("ab siege", "", "-A"),
     ("smbclient", "", "-U"),
-    ("lftp", "", "-u"),
+    ("lftp open", "", "-u"),
+    ("gem", "push", "--key"),
     ("mongo mongosh mongodump mongorestore mongoimport mongoexport cqlsh rdesktop useradd usermod", "", "-p"),
     ("snmpget snmpwalk snmpset snmpbulkwalk snmpgetnext", "", "-A -X -c"),
     ("openssl", "", "-pass -passin -passout -password -hmac"),
@@ -105,3 +106,6 @@ pub(super) const NAMED: &[(&str, &str)] = &[
     ("rclone", "config"),
     ("pdftk", ""),
 ];
+
+/// Programs whose first operand is `USER/PASSWORD@DATABASE`.
+pub(super) const ORACLE: &[&str] = &["sqlplus", "sqlldr", "expdp", "impdp", "rman", "sqlcl"];
