@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::consent::Step;
 use self::places::Places;
-use crate::audit::{Audit, AuditError, HostFacts, OpenRun, RunDenied, RunStart};
+use crate::audit::{Audit, AuditError, AuditState, HostFacts, OpenRun, RunDenied, RunStart};
 use crate::config::{Command, Config, ConfigError, Limits, RunUser, server_environment};
 use crate::fault;
 use crate::launch::seam::{Ready, Seam, Wrapped, Wrapper};
@@ -104,7 +104,7 @@ impl Appliance {
     }
 
     /// The same for a process that does nothing else: once the launcher is up, the process confines itself
-    /// for good. It starts no program, reaches no port and writes nothing but its audit log.
+    /// for good. It starts no program, reaches no port but those of its audit sinks, and writes nothing but its audit log.
     ///
     /// # Errors
     /// As [`Appliance::start`], or a step of the confinement.
@@ -118,7 +118,8 @@ impl Appliance {
         let host = host::require(&config, launcher.facts(), confined)?;
         let mut walls = None;
         if confined {
-            own::confine(&Audit::directories(&config.audit)?, launcher.groups_in())?;
+            let (directories, ports) = (Audit::directories(&config.audit)?, Audit::ports(&config.audit)?);
+            own::confine(&directories, launcher.groups_in(), &ports)?;
             let own = Own::read().map_err(StartError::Walls)?;
             if !own.no_new_privs || own.seccomp != 2 {
                 return Err(StartError::Walls(format!("the kernel says {own:?}")));
@@ -216,6 +217,7 @@ impl Appliance {
     /// comes back as a question ([`Outcome::Ask`]) where the call says how one can be asked.
     pub async fn run(&self, mut call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
+        fault::point("run:accepted");
         call.context.toolkit.clone_from(&call.request.toolkit);
         let judged = match call.refused.take() {
             Some(denial) => Verdict::Deny(denial),
@@ -267,9 +269,14 @@ impl Appliance {
             Ok(open) => open,
             Err(e) => return Outcome::AuditUnavailable(e),
         };
+        fault::point("run:recorded");
         let queue = accepted.elapsed();
         let result = match (&prepared, &ready) {
-            (Ok(prepared), Ok(ready)) => self.execute(ready, prepared, stdin, (live, tap), &cancel).await,
+            (Ok(prepared), Ok(ready)) => {
+                let cancel = cancel.child_token();
+                let work = self.execute(ready, prepared, stdin, (live, tap), &cancel);
+                self.tied(work, &cancel).await
+            }
             (Err(e), _) | (_, Err(e)) => Err(e.clone()),
         };
         match result {
@@ -283,6 +290,29 @@ impl Appliance {
             }
             Err(e) => self.not_started(open, &plan, queue, e).await,
         }
+    }
+
+    /// The work, with `cancel` fired when the audit log fails and the policy says that what runs is killed then.
+    async fn tied<T>(&self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T {
+        let kill = self.audit.kill();
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = kill.cancelled() => cancel.cancel(),
+        }
+        work.await
+    }
+
+    /// Goes on in the audit file that stands at the path now: whoever moved the log away sends SIGHUP for it.
+    pub fn reopen_audit(&self) {
+        self.audit.reopen();
+    }
+
+    /// How the audit log is: a server that refuses for want of it is not ready.
+    #[must_use]
+    pub fn audit_state(&self) -> AuditState {
+        self.audit.state()
     }
 
     fn judge(&self, request: &Request, stdin: Option<&Vec<u8>>) -> Verdict {
@@ -409,11 +439,13 @@ impl Appliance {
         hints: Vec<Hint>,
     ) -> Outcome {
         let run_id = open.run_id().to_owned();
+        fault::point("run:ended");
         let bytes = (&finished.stdout, &finished.stderr);
         let end = records::run_end(queue, finished.pid, plan.limits(), &finished.ended, Some(bytes));
         if let Err(e) = self.audit.run_end(open, &end).await {
             return Outcome::Unrecorded(e);
         }
+        fault::point("run:answered");
         let Finished { ended, stdout, stderr, .. } = finished;
         // A supervisor that died took the status with it: the launcher has killed what was left, and
         // "unknown" is the only honest answer.

@@ -7,7 +7,7 @@ use crate::audit::{
     ConsentFacts, Ending, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
     SandboxFacts, SandboxState, Secrets, ServerStart, Stamps, WrapperFacts,
 };
-use crate::config::{Config, Limits, Source};
+use crate::config::{Config, Limits, OnFailure, Source};
 use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, Execution, Facts, Fidelity, LaunchError, Prepared};
 use crate::policy::{Asking, Authorized, Denial, Request, Target};
@@ -24,6 +24,7 @@ pub(super) fn origin(config: &Config) -> Origin {
         },
         policy_rules: (config.commands.len() + config.allow_patterns.len()) as u64,
         secrets: secrets(config),
+        audit_continue: config.audit.on_failure == OnFailure::Continue,
         ..Origin::default()
     }
 }

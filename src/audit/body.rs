@@ -52,7 +52,10 @@ pub(super) struct Body(String);
 impl Body {
     /// Starts a record.
     pub(super) fn new(site: &Site, level: Level, event: &str) -> Self {
+        // Runs that nobody can see may go on at any time: no record of such a policy is a quiet one.
+        let unrecorded = site.origin.audit_continue;
         let level = match level {
+            _ if unrecorded => "error",
             Level::Info => "info",
             Level::Warning => "warning",
             Level::Error => "error",
@@ -65,6 +68,7 @@ impl Body {
         body.plain("server_version", env!("CARGO_PKG_VERSION"));
         body.plain("instance_id", &site.instance);
         body.plain("event_type", event);
+        body.flag_if("audit_continue", unrecorded);
         body
     }
 

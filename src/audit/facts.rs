@@ -23,6 +23,8 @@ pub struct Origin {
     pub peer_uid: Option<u32>,
     /// Values that no record may hold: tokens of the transports, secrets of the policy.
     pub secrets: Secrets,
+    /// `on_failure = "continue"`: runs go on without a record; each record says so.
+    pub audit_continue: bool,
 }
 
 /// Settings that weaken a run; stamped into each record where they hold, absent otherwise.

@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::policy::{PolicyArgs, ToolkitArgs};
@@ -20,8 +21,9 @@ const WORKERS: usize = 2;
 
 /// Serve an agent over MCP: tools that run allowed commands, and one that lists them
 ///
-/// Speaks MCP on standard input and output until the client closes its end or SIGTERM, SIGINT or
-/// SIGHUP comes; every command that still runs is then killed with all of its descendants.
+/// Speaks MCP on standard input and output until the client closes its end or SIGTERM or SIGINT
+/// comes; every command that still runs is then killed with all of its descendants. SIGHUP makes it go on
+/// in the audit file that stands at its path now.
 ///
 /// Without --policy, an environment with ALLOW_COMMANDS (as mcp-shell-server has it) is the policy: the
 /// tool is shell_execute, and the workspace is writable.
@@ -75,6 +77,9 @@ pub fn run(args: Args) -> ExitCode {
         Err(error) => return failed(&format!("start of the async runtime failed: {error}")),
     };
     let status = runtime.block_on(async {
+        if let Err(error) = reopen_on_hangup(&appliance) {
+            return failed(&format!("installing the handler of SIGHUP failed: {error}"));
+        }
         if let Err(error) = appliance.announce(Some("stdio")).await {
             return failed(&error.to_string());
         }
@@ -94,6 +99,19 @@ pub fn run(args: Args) -> ExitCode {
     // A blocking read of standard input cannot be taken back: it must not hold up the end.
     runtime.shutdown_background();
     status
+}
+
+/// Whoever moves the audit file away sends SIGHUP.
+fn reopen_on_hangup(appliance: &Arc<Appliance>) -> std::io::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let appliance = Arc::downgrade(appliance);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            let Some(appliance) = appliance.upgrade() else { return };
+            appliance.reopen_audit();
+        }
+    });
+    Ok(())
 }
 
 /// Log lines on standard error, without colours: clients keep them as they are.

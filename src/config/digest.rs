@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ArgumentPattern, ArgumentRules, Command, Config, Limits, OnFailure, RunUser, Sink};
+use super::{ArgumentPattern, ArgumentRules, Command, Config, Forward, Limits, RunUser, Sink, Target};
 
 /// `sha256:` and 64 hex digits.
 pub(super) fn of(config: &Config) -> String {
@@ -49,9 +49,14 @@ fn canonical(config: &Config) -> Value {
         },
         "sinks": config.audit.sinks.iter().map(|sink| match sink {
             Sink::File(path) => format!("file:{}", path.display()),
-            Sink::Stderr => "stderr".to_owned(),
+            Sink::Stderr(form) => format!("stderr:{}", form.as_str()),
+            Sink::Stdout(form) => format!("stdout:{}", form.as_str()),
+            Sink::Forward(one) => forward(one),
         }).collect::<Vec<_>>(),
-        "on_failure": match config.audit.on_failure { OnFailure::Refuse => "refuse" },
+        "on_failure": config.audit.on_failure.as_str(),
+        "sync": format!("{:?}", config.audit.sync),
+        "rotation": [config.audit.rotation.max_size, config.audit.rotation.max_age.as_secs(), config.audit.rotation.keep as u64],
+        "min_free": config.audit.min_free,
         "redact": config.audit.redact.iter().map(|pattern| pattern.as_str()).collect::<Vec<_>>(),
         "checkpoint": config.audit.checkpoint.as_ref().map(|asked| (
             asked.key.display().to_string(), asked.records, asked.time.as_millis(),
@@ -69,6 +74,14 @@ fn canonical(config: &Config) -> Value {
         "server": [&server.name, &server.version, &server.description, &server.instructions],
         "tools": [server.tools.toolkits, server.tools.command_run, server.tools.shell_execute, server.operators],
     })
+}
+
+fn forward(sink: &Forward) -> String {
+    let facility = match &sink.to {
+        Target::Syslog { facility, .. } => u32::from(*facility),
+        Target::Unix(_) | Target::Journald(_) => 0,
+    };
+    format!("{}:{facility}:{}:{}", sink.to, sink.rendering.as_str(), sink.queue_bytes)
 }
 
 fn limits(limits: &Limits) -> Value {

@@ -175,7 +175,7 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let environment = sections::environment(loader, root, workspace.as_ref());
     let limits = sections::limits(loader, root);
     let sandbox = sections::sandbox(loader, root);
-    let audit = sections::audit(loader, root, workspace.as_ref());
+    let audit = super::audit::section(loader, root, workspace.as_ref());
     let path = environment.as_ref().map(|environment| environment.path.as_str());
     let mut programs = path.map(Programs::new);
     // A read-only one too: nothing can be executed there, and what a program there says it needs

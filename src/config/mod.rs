@@ -5,10 +5,11 @@
 //! must exist). Called by `cli/` and `appliance.rs`; knows nothing of verdicts, processes or MCP.
 //!
 //! `load.rs` is the door: [`Config::load`], [`Config::builtin`]. `keys.rs` is the table of keys,
-//! `read.rs` checks a text against it, `sections.rs`, `commands.rs` and `toolkits.rs` give it meaning.
+//! `read.rs` checks a text against it, `sections.rs`, `audit.rs`, `commands.rs` and `toolkits.rs` give it meaning.
 //! `manifest.rs` is the second door: toolkits as JSON, which only narrow a policy.
 
 mod argument_rules;
+mod audit;
 mod builder;
 mod builtin;
 mod commands;
@@ -33,6 +34,10 @@ mod values;
 pub mod workspace;
 
 pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
+pub use audit::{
+    AuditConfig, CheckpointConfig, Forward, OnFailure, Rendering, Rotation, Sink, SyncPolicy, Target,
+    Transport,
+};
 pub use builder::PolicyBuilder;
 pub use error::{ConfigError, Place, Problem};
 pub use grammar_files::GrammarFile;
@@ -208,46 +213,6 @@ pub enum RunUser {
         /// Group id.
         gid: u32,
     },
-}
-
-/// Where audit records go and what happens when they cannot.
-#[derive(Debug, Clone)]
-pub struct AuditConfig {
-    /// Sinks in the order of the file.
-    pub sinks: Vec<Sink>,
-    /// Only `refuse`: no durable start record, no run.
-    pub on_failure: OnFailure,
-    /// What is redacted beside what the server knows to be secret, the operator's own patterns.
-    pub redact: Vec<regex::Regex>,
-    /// Signed checkpoints; absent without a key.
-    pub checkpoint: Option<CheckpointConfig>,
-}
-
-/// When the audit log is signed, and with what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckpointConfig {
-    /// File of the private key, which no command may read.
-    pub key: PathBuf,
-    /// After this many records.
-    pub records: u64,
-    /// After this time, where anything is new.
-    pub time: Duration,
-}
-
-/// One destination of audit records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sink {
-    /// Append to this file; required and durable.
-    File(PathBuf),
-    /// Copy to standard error.
-    Stderr,
-}
-
-/// What a failing required sink means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Refuse runs until the sink takes records again.
-    Refuse,
 }
 
 /// One allow-listed command: the exact string a caller must send, and its grants.

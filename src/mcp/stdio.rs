@@ -128,12 +128,10 @@ fn signals() -> Result<impl Future<Output = &'static str>, ServeError> {
     let catch = |kind, name| signal(kind).map_err(|source| ServeError::Signals { name, source });
     let mut terminate = catch(SignalKind::terminate(), "SIGTERM")?;
     let mut interrupt = catch(SignalKind::interrupt(), "SIGINT")?;
-    let mut hangup = catch(SignalKind::hangup(), "SIGHUP")?;
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
-            _ = hangup.recv() => "SIGHUP",
         }
     })
 }

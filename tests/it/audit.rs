@@ -1,7 +1,15 @@
 //! Invariant 7, nothing is unlogged: the audit room through its public face.
 
 mod crash;
+mod failure;
 mod hostile;
+mod proof;
+#[cfg(feature = "fault-injection")]
+mod kills;
+mod rotation;
+mod secrets;
+mod served;
+mod sinks;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -14,7 +22,7 @@ use cofferdam::audit::{
     Audit, AuditError, Context, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd,
     RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
-use cofferdam::config::{AuditConfig, OnFailure, Sink};
+use cofferdam::config::{AuditConfig, Sink};
 use serde_json::Value;
 
 fn digest() -> String {
@@ -22,21 +30,20 @@ fn digest() -> String {
 }
 
 fn open(path: &Path) -> Result<Audit, AuditError> {
-    let config = AuditConfig {
-        sinks: vec![Sink::File(path.to_owned())],
-        on_failure: OnFailure::Refuse,
-        redact: Vec::new(),
-        checkpoint: None,
-    };
-    let origin = Origin {
+    let config = AuditConfig::new(vec![Sink::File(path.to_owned())]);
+    Audit::open(&config, origin())
+}
+
+fn origin() -> Origin {
+    Origin {
         policy_digest: digest(),
         policy_source: "/etc/cofferdam/policy.toml".to_owned(),
         policy_rules: 41,
         peer_pid: Some(4121),
         peer_uid: Some(1000),
+        audit_continue: false,
         ..Origin::default()
-    };
-    Audit::open(&config, origin)
+    }
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -378,12 +385,7 @@ fn what_is_no_file_of_ours_is_refused() {
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&foreign, &link).unwrap();
     assert!(refused(&link).starts_with("audit_unavailable: open of"));
-    let config = AuditConfig {
-        sinks: Vec::new(),
-        on_failure: OnFailure::Refuse,
-        redact: Vec::new(),
-        checkpoint: None,
-    };
+    let config = AuditConfig::new(Vec::new());
     assert!(Audit::open(&config, Origin::default()).unwrap_err().to_string().contains("no sink"));
     drop(open(&path).unwrap());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();

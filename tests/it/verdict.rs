@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use cofferdam::config::program::Programs;
 use cofferdam::config::workspace::Workspace;
-use cofferdam::config::{
-    AuditConfig, Config, Environment, Limits, OnFailure, RunUser, SandboxConfig, Source,
-};
+use cofferdam::config::{AuditConfig, Config, Environment, Limits, RunUser, SandboxConfig, Source};
 use cofferdam::policy::Policy;
 use serde_json::Value;
 
@@ -156,7 +154,7 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
             require: Vec::new(),
             user: RunUser::Keep,
         },
-        audit: AuditConfig { sinks: Vec::new(), on_failure: OnFailure::Refuse },
+        audit: AuditConfig::new(Vec::new()),
         commands: BTreeMap::new(),
         allow_patterns: Vec::new(),
         allow_any: false,

@@ -169,10 +169,16 @@ impl Line<'_> {
         // From here on it alone holds its ends of the pipes.
         drop((io, complaint));
         self.started.store(true, Ordering::Relaxed);
+        let audit = self.appliance.audit.kill();
         let ended = tokio::select! {
             biased;
             ended = running.ended() => ended,
-            () = self.kill.cancelled() => {
+            () = async {
+                tokio::select! {
+                    () = self.kill.cancelled() => {}
+                    () = audit.cancelled() => {}
+                }
+            } => {
                 // A supervisor that no longer listens has ended the run, and says so below; a dead one too.
                 drop(running.kill());
                 running.ended().await

@@ -233,7 +233,11 @@ fn structure(out: &mut Cow<'_, str>, found: &mut Found) {
             let (name, value) = (at(parts, 1), at(parts, 3));
             let always = name.to_ascii_lowercase();
             let always = always.ends_with("authorization") || always.ends_with("cookie");
-            if !always && (kind(name) == Kind::Plain || harmless(kind(name), value) || (at(parts, 2) == ":" && !name.contains('-'))) {
+            if !always
+                && (kind(name) == Kind::Plain
+                    || harmless(kind(name), value)
+                    || (at(parts, 2) == ":" && !name.contains('-')))
+            {
                 return None;
             }
             Some(format!("{name}{}{}", at(parts, 2), found.note(HEADER, value)))
