@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::LineReport;
 use crate::audit::{
     ConsentFacts, Ending, LimitFacts, LineEnd, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
-    SandboxFacts, SandboxState, ServerStart, Stamps, WrapperFacts,
+    SandboxFacts, SandboxState, Secrets, ServerStart, Stamps, WrapperFacts,
 };
 use crate::config::{Config, Limits, OnFailure, Source};
 use crate::launch::seam::Ready;
@@ -24,9 +24,25 @@ pub(super) fn origin(config: &Config) -> Origin {
             Source::Program => "program".to_owned(),
         },
         policy_rules: (config.commands.len() + config.allow_patterns.len()) as u64,
+        secrets: secrets(config),
         audit_continue: config.audit.on_failure == OnFailure::Continue,
         ..Origin::default()
     }
+}
+
+/// What the policy or the server's own environment hands to commands and no record may show.
+fn secrets(config: &Config) -> Secrets {
+    let mut secrets = Secrets::default();
+    let of_commands = config.commands.values().flat_map(|command| &command.environment);
+    for (name, value) in config.environment.set.iter().chain(of_commands) {
+        secrets.push_variable(name, value);
+    }
+    for name in &config.environment.pass {
+        if let Some(value) = std::env::var_os(name) {
+            secrets.push_variable(name, &value.to_string_lossy());
+        }
+    }
+    secrets
 }
 
 /// Settings that weaken every run of this policy.

@@ -12,8 +12,10 @@ mod argv;
 mod batch;
 mod body;
 mod chain;
+mod checkpoint;
 mod escape;
 mod facts;
+pub mod hash;
 mod instances;
 mod key;
 mod line;
@@ -30,12 +32,14 @@ pub mod render;
 pub mod report;
 mod reserve;
 mod rotated;
+pub mod signing;
 mod sinks;
 mod state;
 mod store;
 pub mod verify;
 mod writer;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -261,6 +265,15 @@ impl Audit {
             Some(Sink::Stdout(_)) => "stdout",
             _ => "stderr",
         };
+        let checkpoints = match &config.checkpoint {
+            None => None,
+            Some(asked) => Some(Arc::new(checkpoint::Settings {
+                signer: signing::Signer::load(&asked.key)?,
+                records: asked.records,
+                time: asked.time,
+            })),
+        };
+        let keys = Keys { site: key, checkpoints };
         let queue = Arc::new(Queue::default());
         let waker = Arc::clone(&queue);
         let nudge: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.nudge(false));
@@ -269,21 +282,27 @@ impl Audit {
             None => Copies::default(),
         };
         let conduct = Conduct { on_failure: config.on_failure, sync: config.sync };
-        Self::start((medium, kind), (queue, copies, conduct), origin, instance, key)
+        Self::start((medium, kind), (queue, copies, conduct), (origin, &config.redact), instance, keys)
     }
 
     fn start(
         (medium, kind): (Box<dyn Medium>, &'static str),
         (queue, copies, conduct): (Arc<Queue>, Copies, Conduct),
-        origin: Origin,
+        (origin, patterns): (Origin, &[regex::Regex]),
         instance: String,
-        key: [u8; 32],
+        keys: Keys,
     ) -> Result<Self, AuditError> {
         let hostname =
             nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).map_err(|errno| {
                 AuditError { operation: "gethostname", sink: medium.name(), source: errno.into() }
             })?;
-        let site = Arc::new(Site { hostname, instance, key, origin });
+        let own = redact::Own::new(&origin.secrets, patterns, keys.site).map_err(|error| AuditError {
+            operation: "preparation of redaction",
+            sink: medium.name(),
+            source: io::Error::other(error),
+        })?;
+        let (own, checkpoints) = (Arc::new(own), keys.checkpoints);
+        let site = Arc::new(Site { hostname, instance, key: keys.site, origin, own, checkpoints });
         let name = medium.name();
         let mut sinks = vec![format!("{kind}:ok")];
         sinks.extend(copies.states().into_iter().map(|(state, _)| state));
@@ -432,6 +451,22 @@ impl Audit {
         }
         answer.await.unwrap_or_else(|_| Err(fail("the writer is gone")))
     }
+}
+
+/// An argument vector as a record of a site without secrets of its own shows it, and how much was redacted.
+#[must_use]
+pub fn redacted<T: AsRef<str>>(arguments: &[T]) -> (Vec<String>, u64) {
+    let arguments: Vec<Cow<'_, str>> = arguments.iter().map(|one| Cow::Borrowed(one.as_ref())).collect();
+    let mut found = redact::Found::default();
+    let clean = redact::argv(&arguments, &mut found);
+    (clean, found.count)
+}
+
+/// What records are hashed and signed with.
+struct Keys {
+    /// Of `argv_hmac`.
+    site: [u8; 32],
+    checkpoints: Option<Arc<checkpoint::Settings>>,
 }
 
 fn beside(path: &Path) -> PathBuf {

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use super::Context;
 use super::argv::{Argv, TOTAL};
 use super::body::{Body, Level, Site};
-use super::chain::{ENVELOPE, MAX_LINE};
+use super::chain::{ENVELOPE, Head, MAX_LINE, ascii};
 use super::escape::{bound, cap};
 use super::facts::{
     ConsentFacts, Ending, PolicyLoad, RunAsked, RunDenied, RunEnd, RunJudged, RunStart, ServerStart, Stamps,
@@ -98,7 +98,7 @@ fn command(
     asked: &Command<'_>,
     others: usize,
 ) -> (Body, String) {
-    let mut found = Found::knowing(&context.secrets);
+    let mut found = site.found().knowing(&context.secrets);
     let argv = Argv::new(asked.argv, &site.key, &mut found);
     let cmd = cap(argv.clean.first().map_or("", String::as_str), 256).into_owned();
     let mut body = Body::default();
@@ -128,6 +128,7 @@ fn command(
     if found.count > 0 {
         body.list("redactions", found.rules.iter().take(32));
         body.integer("redaction_count", found.count);
+        body.list("redaction_hmacs", &found.hashes);
     }
     let used = ENVELOPE + body.len() + others + RESERVE;
     let (shown, cut) = argv.fit(TOTAL.min(MAX_LINE.saturating_sub(used)));
@@ -140,7 +141,7 @@ fn command(
 pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) -> (Body, Shared) {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
-    let mut found = Found::default();
+    let mut found = site.found();
     rest.plain("sandbox", facts.sandbox.state.as_str());
     rest.plain("decision", "allow");
     rest.text("rule_id", facts.rule_id, 128, &mut found);
@@ -150,7 +151,8 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
     }
     rest.limits(&facts.limits);
     let mut walls = Body::default();
-    walls.sandbox(&facts.sandbox);
+    // Counted with the others are those of the request alone.
+    walls.sandbox(&facts.sandbox, &mut site.found());
     let mut body = Body::new(site, Level::Info, "run.start");
     let asked = Command {
         argv: facts.argv,
@@ -193,7 +195,7 @@ fn consent(body: &mut Body, facts: &ConsentFacts, found: &mut Found) {
 pub(super) fn run_asked(site: &Site, context: &Context, facts: &RunAsked<'_>) -> Body {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
-    let mut found = Found::default();
+    let mut found = site.found();
     rest.plain("decision", "ask");
     rest.text("rule_id", facts.rule_id, 128, &mut found);
     rest.plain("rule_kind", facts.rule_kind);
@@ -218,7 +220,7 @@ pub(super) fn run_asked(site: &Site, context: &Context, facts: &RunAsked<'_>) ->
 pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) -> Body {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
-    let mut found = Found::default();
+    let mut found = site.found();
     rest.plain("outcome", "denied");
     rest.plain("decision", "deny");
     rest.text("rule_id", facts.rule_id, 128, &mut found);
@@ -247,7 +249,7 @@ pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) 
 pub(super) fn run_judged(site: &Site, context: &Context, facts: &RunJudged<'_>) -> Body {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
-    let mut found = Found::default();
+    let mut found = site.found();
     rest.plain("decision", if facts.reason.is_some() { "deny" } else { "allow" });
     rest.text("rule_id", facts.rule_id, 128, &mut found);
     rest.plain("rule_kind", facts.rule_kind);
@@ -285,7 +287,7 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
         Ending::SandboxError | Ending::Lost => Level::Error,
         _ => Level::Warning,
     };
-    let mut found = Found::knowing(&shared.secrets);
+    let mut found = site.found().knowing(&shared.secrets);
     let outcome = facts.ending.as_str();
     let mut body = Body::new(site, level, "run.end");
     body.raw(&shared.members);
@@ -401,7 +403,7 @@ pub(super) fn server_start(site: &Site, facts: &ServerStart, sinks: &[String], n
         body.plain("limits_by", by);
     }
     if let Some(host) = &facts.host {
-        let mut found = Found::default();
+        let mut found = site.found();
         body.text("kernel", &host.kernel, 128, &mut found);
         body.text("container", &host.container, 64, &mut found);
         body.flag("mount_namespace", host.mount_namespace);
@@ -433,7 +435,7 @@ pub(super) fn server_stop(site: &Site, uptime: Duration, runs: u64, failed: u64)
 
 /// `policy.load`.
 pub(super) fn policy_load(site: &Site, facts: &PolicyLoad) -> Body {
-    let mut found = Found::default();
+    let mut found = site.found();
     let mut body = Body::new(site, Level::Info, "policy.load");
     body.plain("outcome", "success");
     body.digest("policy_digest", Some(&site.origin.policy_digest));
@@ -485,6 +487,17 @@ pub(super) fn rotate(site: &Site, aside: &Aside) -> Body {
     body.plain("prev_file", &name);
     body.integer("prev_records", aside.records);
     body.message(&format!("audit log rotated: {name} is closed"));
+    body
+}
+
+/// `audit.checkpoint` over the record before it.
+pub(super) fn checkpoint(site: &Site, head: &Head, key_id: &str, sig: &str) -> Body {
+    let mut body = Body::new(site, Level::Info, "audit.checkpoint");
+    body.integer("head_seq", head.seq);
+    body.plain("head_hash", ascii(&head.hash));
+    body.plain("key_id", key_id);
+    body.plain("sig", sig);
+    body.message(&format!("checkpoint at record {}", head.seq));
     body
 }
 

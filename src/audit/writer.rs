@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::AuditError;
 use super::body::{Body, Site};
 use super::chain::{Head, MAX_LINE};
+use super::checkpoint::Checkpoints;
 use super::medium::Medium;
 use super::queue::{Job, Queue, Reply};
 use super::record;
@@ -61,6 +62,9 @@ pub(super) struct Writer {
     open: BTreeSet<u64>,
     /// Why there is no rotation.
     stuck: Option<String>,
+    checkpoints: Checkpoints,
+    /// The next write is the last one of this file: a checkpoint ends it.
+    closing: bool,
 }
 
 /// How a write went.
@@ -83,6 +87,7 @@ impl Writer {
         site: Arc<Site>,
         conduct: Conduct,
     ) -> Self {
+        let checkpoints = Checkpoints::new(site.checkpoints.clone());
         Self {
             queue,
             medium,
@@ -96,6 +101,8 @@ impl Writer {
             unsynced: false,
             open: BTreeSet::new(),
             stuck: None,
+            checkpoints,
+            closing: false,
         }
     }
 
@@ -113,7 +120,7 @@ impl Writer {
             let wait = match (self.unsynced, self.waiting.is_empty()) {
                 (true, _) => Some(SYNC_AFTER),
                 (false, false) => Some(RETRY_AFTER),
-                (false, true) => None,
+                (false, true) => self.checkpoints.wait(),
             };
             let Some(jobs) = self.queue.take(wait) else { break };
             if self.queue.take_moved() {
@@ -122,6 +129,7 @@ impl Writer {
             }
             if jobs.is_empty() && self.trouble.is_none() {
                 self.flush();
+                self.checkpoint(false);
             } else {
                 self.commit(jobs);
             }
@@ -133,6 +141,7 @@ impl Writer {
         self.copies.close();
         self.report(true);
         self.flush();
+        self.checkpoint(true);
         let clean = self.open.is_empty() && self.waiting.is_empty() && self.trouble.is_none();
         self.medium.close(clean);
     }
@@ -141,6 +150,20 @@ impl Writer {
         if std::mem::take(&mut self.unsynced)
             && let Err(error) = self.medium.sync()
         {
+            self.note_trouble(&error);
+        }
+    }
+
+    /// Writes a checkpoint where one is due, or, at the end of a file, where anything is not covered.
+    fn checkpoint(&mut self, last: bool) {
+        let left = self.checkpoints.wait();
+        if self.trouble.is_some() || left.is_none_or(|left| !last && !left.is_zero()) {
+            return;
+        }
+        self.closing = last;
+        let error = self.attempt(&[], true).error;
+        self.closing = false;
+        if let Some(error) = error {
             self.note_trouble(&error);
         }
     }
@@ -245,6 +268,7 @@ impl Writer {
         if !self.medium.due() {
             return Ok(());
         }
+        self.checkpoint(true);
         let site = Arc::clone(&self.site);
         let mut first = |mut head: Head, aside: &super::medium::Aside| {
             let mut out = Vec::new();
@@ -431,6 +455,13 @@ impl Writer {
             debug_assert!(out.len() - from <= MAX_LINE, "a record of {} bytes", out.len() - from);
             marks.push((out.len(), head));
         }
+        let checkpoint = match self.closing {
+            true => self.checkpoints.last(&self.site, &head),
+            false => self.checkpoints.after(&self.site, &head),
+        };
+        if let Some(body) = checkpoint {
+            head.seal(body.as_str(), &mut out);
+        }
         attempt.next = head.seq + 1;
         let taken = if out.is_empty() { Ok(0) } else { self.medium.append(&out) };
         let whole = matches!(taken, Ok(count) if count == out.len());
@@ -438,6 +469,7 @@ impl Writer {
         let count = match taken {
             Ok(count) => count,
             Err(error) => {
+                self.checkpoints.failed();
                 attempt.error = Some(error);
                 return attempt;
             }
@@ -450,6 +482,7 @@ impl Writer {
             self.head = Some(*last);
         }
         if !whole {
+            self.checkpoints.failed();
             attempt.error = Some(self.short(count, out.len()));
         } else if durable {
             self.unsynced = false;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::load::Loader;
 use super::read::{Reader, Section};
+use super::records;
 use super::sections::settled;
 use super::values;
 use super::workspace::Workspace;
@@ -31,6 +32,21 @@ pub struct AuditConfig {
     /// Whether standard output is free for records. Not a key: false over stdio, where it carries the protocol,
     /// and in `exec`, where it carries the program's bytes.
     pub stdout_free: bool,
+    /// What is redacted beside what the server knows to be secret: the operator's own patterns.
+    pub redact: Vec<regex::Regex>,
+    /// Signed checkpoints; absent without a key.
+    pub checkpoint: Option<CheckpointConfig>,
+}
+
+/// When the audit log is signed, and with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointConfig {
+    /// File of the private key, which no command may read.
+    pub key: PathBuf,
+    /// After this many records.
+    pub records: u64,
+    /// After this time, where anything is new.
+    pub time: Duration,
 }
 
 impl AuditConfig {
@@ -44,6 +60,8 @@ impl AuditConfig {
             rotation: Rotation::default(),
             min_free: 8 << 20,
             stdout_free: false,
+            redact: Vec::new(),
+            checkpoint: None,
         }
     }
 
@@ -267,6 +285,8 @@ pub(super) fn section<'t>(
         _ => SyncPolicy::Strict,
     };
     found.min_free = loader.reader.number(&section, "min_free");
+    found.redact = records::redact(loader, &section);
+    found.checkpoint = records::checkpoint(loader, &section, workspace);
     found
 }
 

@@ -60,6 +60,10 @@ fn canonical(config: &Config) -> Value {
         "sync": format!("{:?}", config.audit.sync),
         "rotation": [config.audit.rotation.max_size, config.audit.rotation.max_age.as_secs(), config.audit.rotation.keep as u64],
         "min_free": config.audit.min_free,
+        "redact": config.audit.redact.iter().map(|pattern| pattern.as_str()).collect::<Vec<_>>(),
+        "checkpoint": config.audit.checkpoint.as_ref().map(|asked| (
+            asked.key.display().to_string(), asked.records, asked.time.as_millis(),
+        )),
         "commands": config.commands.values().map(|one| command(one)).collect::<Vec<_>>(),
         "patterns": sorted(config.allow_patterns.iter().map(|pattern| pattern.as_str())),
         "any": config.allow_any,

@@ -15,7 +15,7 @@ use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
 use super::{
-    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, principals,
+    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, principals, records,
     sections, toolkits,
 };
 
@@ -189,6 +189,8 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let server = toolkits::server(loader, root);
     let (http, principals) = (principals::http(loader, root), principals::read(loader, root, &toolkits));
     unasked(loader, root, &names, &toolkits);
+    let of_commands = names.commands.values().flat_map(|command| command.read.iter().chain(&command.execute));
+    records::hidden_key(loader, root, &audit, sandbox.read.iter().chain(of_commands).cloned());
     Some(Config {
         source: loader.source.clone(),
         digest: String::new(),

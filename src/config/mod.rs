@@ -28,13 +28,17 @@ mod predecessor;
 mod principals;
 pub mod program;
 mod read;
+mod records;
 mod sections;
 mod toolkits;
 mod values;
 pub mod workspace;
 
 pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
-pub use audit::{AuditConfig, Forward, OnFailure, Rendering, Rotation, Sink, SyncPolicy, Target, Transport};
+pub use audit::{
+    AuditConfig, CheckpointConfig, Forward, OnFailure, Rendering, Rotation, Sink, SyncPolicy, Target,
+    Transport,
+};
 pub use builder::PolicyBuilder;
 pub use error::{ConfigError, Place, Problem};
 pub use grammar_files::GrammarFile;

@@ -3,9 +3,11 @@
 mod crash;
 mod failure;
 mod hostile;
+mod proof;
 #[cfg(feature = "fault-injection")]
 mod kills;
 mod rotation;
+mod secrets;
 mod served;
 mod sinks;
 
@@ -40,6 +42,7 @@ fn origin() -> Origin {
         peer_pid: Some(4121),
         peer_uid: Some(1000),
         audit_continue: false,
+        ..Origin::default()
     }
 }
 

@@ -92,7 +92,8 @@ fn open_with(on_failure: OnFailure, sync: SyncPolicy) -> (Audit, Arc<Mutex<Disk>
     let instance = uuid::Uuid::now_v7().to_string();
     let parts = (Arc::new(Queue::default()), Copies::default(), Conduct { on_failure, sync });
     let origin = Origin { audit_continue: on_failure == OnFailure::Continue, ..Origin::default() };
-    (Audit::start((medium, "file"), parts, origin, instance, [1; 32]).unwrap(), disk)
+    let keys = super::super::Keys { site: [1; 32], checkpoints: None };
+    (Audit::start((medium, "file"), parts, (origin, &[]), instance, keys).unwrap(), disk)
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {

@@ -1,5 +1,7 @@
 //! `cofferdam audit`: read and check audit logs. One file a subcommand.
 
+mod hash;
+mod keygen;
 mod logs;
 mod replay;
 mod report;
@@ -24,6 +26,9 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Verify(verify::Args),
+    Hash(hash::Args),
+    Keygen(keygen::Keygen),
+    Head(keygen::Head),
     Show(show::Args),
     Report(report::Args),
     Replay(replay::Args),
@@ -33,6 +38,9 @@ enum Command {
 pub fn run(args: Args) -> ExitCode {
     match args.command {
         Command::Verify(args) => verify::run(&args),
+        Command::Hash(args) => hash::run(args),
+        Command::Keygen(args) => keygen::keygen(&args),
+        Command::Head(args) => keygen::head(&args),
         Command::Show(args) => show::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
