@@ -49,7 +49,9 @@ impl Filter {
             && any(&self.commands, record.text("cmd"), |wanted, it| wanted == it || base_name(it) == wanted)
             && any(&self.sessions, record.text("session_id"), |wanted, it| it.starts_with(wanted))
             && any(&self.principals, record.text("principal"), |wanted, it| wanted == it)
-            && any(&self.runs, record.text("run_id"), |wanted, it| it.starts_with(wanted) || it.ends_with(wanted))
+            && any(&self.runs, record.text("run_id"), |wanted, it| {
+                it.starts_with(wanted) || it.ends_with(wanted)
+            })
     }
 }
 

@@ -89,7 +89,8 @@ pub fn long(record: &Record, colours: Colours) -> String {
         match value {
             Value::String(text) => out.push_str(&safe(text)),
             Value::Array(items) => {
-                let words: Vec<_> = items.iter().map(|item| item.as_str().map_or("?".into(), quoted)).collect();
+                let words: Vec<_> =
+                    items.iter().map(|item| item.as_str().map_or("?".into(), quoted)).collect();
                 out.push_str(&words.join(" "));
             }
             other => out.push_str(&safe(&other.to_string())),
@@ -157,7 +158,8 @@ fn facts(record: &Record) -> String {
                     push(format!("{name}{number}{unit}"));
                 }
             }
-            let bytes = record.number("stdout_bytes").unwrap_or(0) + record.number("stderr_bytes").unwrap_or(0);
+            let bytes =
+                record.number("stdout_bytes").unwrap_or(0) + record.number("stderr_bytes").unwrap_or(0);
             if bytes > 0 {
                 push(format!("out={bytes}B"));
             }

@@ -9,8 +9,12 @@ use super::timeline::{Bin, Timeline};
 use crate::audit::reading::Moment;
 
 /// The kinds of a timeline from the bottom: class, pattern and label.
-const KINDS: [(&str, &str, &str); 4] =
-    [("ok", "solid", "success"), ("failed", "stripes", "failed"), ("stopped", "dots", "stopped"), ("denied", "cross", "refused")];
+const KINDS: [(&str, &str, &str); 4] = [
+    ("ok", "solid", "success"),
+    ("failed", "stripes", "failed"),
+    ("stopped", "dots", "stopped"),
+    ("denied", "cross", "refused"),
+];
 
 const PATTERNS: &str = "\
 <svg width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\"><defs>\
@@ -41,10 +45,17 @@ fn of(bin: &Bin) -> [u64; 4] {
 pub(super) fn legend(page: &mut Page, totals: [u64; 4]) {
     page.raw("<ul class=\"legend\">");
     for ((class, pattern, label), total) in KINDS.into_iter().zip(totals) {
-        page.raw("<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\"><rect width=\"24\" height=\"14\" fill=\"");
+        page.raw(
+            "<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\"><rect width=\"24\" height=\"14\" fill=\"",
+        );
         fill(page, class);
         page.raw("\"/><rect class=\"edge\" width=\"24\" height=\"14\"/></svg>");
-        page.text(label).raw(" <span class=\"soft\">(").text(pattern).raw(")</span> ").count(total).raw("</li>");
+        page.text(label)
+            .raw(" <span class=\"soft\">(")
+            .text(pattern)
+            .raw(")</span> ")
+            .count(total)
+            .raw("</li>");
     }
     page.raw("</ul>");
 }
@@ -53,6 +64,8 @@ const WIDTH: u64 = 7_200;
 const LEFT: u64 = 480;
 const TOP: u64 = 120;
 const HIGH: u64 = 1_800;
+/// Width of a time below the bars.
+const LABEL: u64 = 1_250;
 
 /// Ended and refused over time: a stacked bar for each bin. Lengths are tenths of a unit.
 pub(super) fn timeline(page: &mut Page, timeline: &Timeline) {
@@ -115,10 +128,10 @@ fn axis(page: &mut Page, bins: &[(u64, Bin)]) {
     let every = count.div_ceil(5);
     for (position, (second, _)) in bins.iter().enumerate() {
         let position = position as u64;
-        if !position.is_multiple_of(every) || position + every / 2 > count {
+        let x = LEFT + (WIDTH - LEFT) * position / count;
+        if !position.is_multiple_of(every) || x + LABEL > WIDTH {
             continue;
         }
-        let x = LEFT + (WIDTH - LEFT) * position / count;
         page.raw("<line class=\"grid\" y1=\"192\" y2=\"197\" x1=\"").tenths(x).raw("\" x2=\"").tenths(x);
         page.raw("\"/><text y=\"210\" x=\"").tenths(x).raw("\">").text(&label(*second)).raw("</text>");
     }

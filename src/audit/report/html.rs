@@ -24,11 +24,39 @@ pub fn page(figures: &Figures) -> String {
     page.raw("<div class=\"pair\">");
     counted(&mut page, "<h2>How runs ended</h2>", "outcome", "ok", &figures.outcomes, "No run ended.");
     counted(&mut page, "<h2>Refusals by rule</h2>", "rule", "denied", &figures.rules, "Nothing was refused.");
-    counted(&mut page, "<h2>Refusals by reason</h2>", "reason", "denied", &figures.reasons, "Nothing was refused.");
+    counted(
+        &mut page,
+        "<h2>Refusals by reason</h2>",
+        "reason",
+        "denied",
+        &figures.reasons,
+        "Nothing was refused.",
+    );
     counted(&mut page, "<h2>Commands that ran</h2>", "command", "ok", &figures.commands, "Nothing ran.");
-    counted(&mut page, "<h2>Commands that were refused</h2>", "command", "denied", &figures.denied_commands, "Nothing was refused.");
-    counted(&mut page, "<h2>Denied system calls</h2>", "system call", "denied", &figures.denied_syscalls, "None was denied by name. What Landlock refuses is seen by the command alone, and is not counted.");
-    counted(&mut page, "<h2>Breaches of the sandbox</h2>", "what", "denied", &figures.violations, "None was seen.");
+    counted(
+        &mut page,
+        "<h2>Commands that were refused</h2>",
+        "command",
+        "denied",
+        &figures.denied_commands,
+        "Nothing was refused.",
+    );
+    counted(
+        &mut page,
+        "<h2>Denied system calls</h2>",
+        "system call",
+        "denied",
+        &figures.denied_syscalls,
+        "None was denied by name. What Landlock refuses is seen by the command alone, and is not counted.",
+    );
+    counted(
+        &mut page,
+        "<h2>Breaches of the sandbox</h2>",
+        "what",
+        "denied",
+        &figures.violations,
+        "None was seen.",
+    );
     counted(&mut page, "<h2>State of the sandbox</h2>", "runs", "ok", &figures.sandbox, "Nothing ran.");
     page.raw("</div>");
     greatest(&mut page, "<h2>Slowest runs</h2>", &figures.slowest, millis);
@@ -36,9 +64,30 @@ pub fn page(figures: &Figures) -> String {
     greatest(&mut page, "<h2>Runs with most memory</h2>", &figures.largest, bytes);
     sessions(&mut page, figures);
     page.raw("<div class=\"pair\">");
-    counted(&mut page, "<h2>Who was authenticated</h2>", "principal", "ok", &figures.principals, "Nobody was: the transport had no authentication, or the log has none.");
-    counted(&mut page, "<h2>Redactions by rule</h2>", "rule", "failed", &figures.redactions, "Nothing was redacted.");
-    counted(&mut page, "<h2>Policies put into force</h2>", "digest", "ok", &figures.policies, "None in this time.");
+    counted(
+        &mut page,
+        "<h2>Who was authenticated</h2>",
+        "principal",
+        "ok",
+        &figures.principals,
+        "Nobody was: the transport had no authentication, or the log has none.",
+    );
+    counted(
+        &mut page,
+        "<h2>Redactions by rule</h2>",
+        "rule",
+        "failed",
+        &figures.redactions,
+        "Nothing was redacted.",
+    );
+    counted(
+        &mut page,
+        "<h2>Policies put into force</h2>",
+        "digest",
+        "ok",
+        &figures.policies,
+        "None in this time.",
+    );
     counted(&mut page, "<h2>Starts of servers</h2>", "version", "ok", &figures.servers, "None in this time.");
     page.raw("</div><footer><p>Made by cofferdam ").text(env!("CARGO_PKG_VERSION"));
     page.raw(" from the records alone. Times are UTC. Arguments are as they were recorded: redacted, best effort.</p></footer></main></body></html>\n");
@@ -72,22 +121,30 @@ fn chains(page: &mut Page, figures: &Figures) {
     }
     if figures.bad_lines > 0 {
         page.raw("<div class=\"state broken\"><strong>✗ ").count(figures.bad_lines);
-        page.raw(" bad lines</strong> are no whole records. None of the figures counts them.</div>");
+        page.raw(
+            " bad lines</strong>: they are no whole records, and none of the figures counts them.</div>",
+        );
     }
     if figures.gaps > 0 {
-        page.raw("<div class=\"state broken\"><strong>✗ ").count(figures.gaps).raw(" gaps</strong>: no record could be written, and ");
+        page.raw("<div class=\"state broken\"><strong>✗ ")
+            .count(figures.gaps)
+            .raw(" gaps in time</strong>: no record could be written, and ");
         page.count(figures.gap_refused).raw(" requests were refused meanwhile.</div>");
     }
     if figures.lost_runs > 0 {
         page.raw("<div class=\"state broken\"><strong>✗ ").count(figures.lost_runs);
-        page.raw(" lost runs</strong>: their server ended before they did; how they ended is not known.</div>");
+        page.raw(
+            " runs lost</strong>: their server ended before they did; how they ended is not known.</div>",
+        );
     }
     page.raw("<p class=\"soft\">A whole chain has no record edited, dropped or swapped. That its newest records were cut off shows only against a head that was kept elsewhere (<code>cofferdam audit verify --expect-head</code>).</p>");
 }
 
 fn state(page: &mut Page, chain: &ChainState) {
     if chain.whole {
-        page.raw("<div class=\"state whole\"><strong>✓ whole</strong> · ").count(chain.records).raw(" records");
+        page.raw("<div class=\"state whole\"><strong>✓ whole</strong> · ")
+            .count(chain.records)
+            .raw(" records");
     } else {
         page.raw("<div class=\"state broken\"><strong>✗ broken</strong> after ").count(chain.records);
         page.raw(" whole records: ").text(chain.broken.as_deref().unwrap_or(""));
@@ -117,7 +174,14 @@ fn tiles(page: &mut Page, figures: &Figures) {
     page.raw("</ul>");
 }
 
-fn counted(page: &mut Page, title: &'static str, head: &'static str, class: &str, counts: &Counts, none: &'static str) {
+fn counted(
+    page: &mut Page,
+    title: &'static str,
+    head: &'static str,
+    class: &str,
+    counts: &Counts,
+    none: &'static str,
+) {
     page.raw("<section>").raw(title);
     if counts.is_empty() {
         page.raw("<p class=\"soft\">").raw(none).raw("</p>");
@@ -163,7 +227,9 @@ fn sessions(page: &mut Page, figures: &Figures) {
     }
     page.raw("</table>");
     if figures.sessions_beyond > 0 {
-        page.raw("<p class=\"soft\">").count(figures.sessions_beyond).raw(" requests of other sessions are not listed.</p>");
+        page.raw("<p class=\"soft\">")
+            .count(figures.sessions_beyond)
+            .raw(" requests of other sessions are not listed.</p>");
     }
 }
 

@@ -14,8 +14,7 @@ use crate::audit::reading::Moment;
 const BINS: u64 = 60;
 /// Seconds of a bin: steps that people read easily, each a multiple of the one before, so that whole bins are put
 /// together. The last goes on by doubling.
-const LADDER: [u64; 14] =
-    [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800];
+const LADDER: [u64; 14] = [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800];
 
 /// What came of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -98,7 +98,8 @@ fn outcome(text: &str) -> Result<String, String> {
 }
 
 fn event(text: &str) -> Result<String, String> {
-    let part = |known: &str| known.strip_prefix(text).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let part =
+        |known: &str| known.strip_prefix(text).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     one_of(text, reading::known_events(), part)
 }
 

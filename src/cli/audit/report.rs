@@ -17,8 +17,10 @@ use crate::audit::verify::verify;
 /// is whole, 1 it is broken or there are bad lines (the page says where, and is made all the same), 125 a file could
 /// not be read or written.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  cofferdam audit report --html week.html --since 7d /var/log/cofferdam\n  \
-    cofferdam audit report --json audit.jsonl | jq .rules.top")]
+#[command(
+    after_help = "Examples:\n  cofferdam audit report --html week.html --since 7d /var/log/cofferdam\n  \
+    cofferdam audit report --json audit.jsonl | jq .rules.top"
+)]
 pub(super) struct Args {
     #[command(flatten)]
     logs: Logs,
@@ -92,7 +94,8 @@ fn write(file: &Path, page: &str) -> io::Result<()> {
     let failed = |what: &str, error: &io::Error| {
         io::Error::new(error.kind(), format!("{what} of {} failed: {error}", file.display()))
     };
-    let mut name = file.file_name().ok_or_else(|| failed("write", &io::ErrorKind::InvalidInput.into()))?.to_owned();
+    let mut name =
+        file.file_name().ok_or_else(|| failed("write", &io::ErrorKind::InvalidInput.into()))?.to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = file.with_file_name(name);
     let mut out = File::options()
@@ -105,6 +108,8 @@ fn write(file: &Path, page: &str) -> io::Result<()> {
     let placed = written.and_then(|()| std::fs::rename(&part, file));
     placed.map_err(|error| match std::fs::remove_file(&part) {
         Ok(()) => failed("write", &error),
-        Err(left) => failed("write", &io::Error::other(format!("{error}; {} is left: {left}", part.display()))),
+        Err(left) => {
+            failed("write", &io::Error::other(format!("{error}; {} is left: {left}", part.display())))
+        }
     })
 }

@@ -78,7 +78,9 @@ impl Found {
                 self.judged += 1;
                 if was == now {
                     self.same += 1;
-                    let other = denial.as_ref().is_some_and(|denial| Some(denial.rule.as_ref()) != record.text("rule_id"));
+                    let other = denial
+                        .as_ref()
+                        .is_some_and(|denial| Some(denial.rule.as_ref()) != record.text("rule_id"));
                     self.other_rule += u64::from(other && was == Verdict::Deny);
                     return;
                 }
@@ -143,7 +145,11 @@ impl Found {
             let _ = writeln!(out, "               depends on arguments that were redacted or cut");
         }
         if self.beyond > 0 {
-            let _ = writeln!(out, "{} further requests of other forms are counted above and not listed", self.beyond);
+            let _ = writeln!(
+                out,
+                "{} further requests of other forms are counted above and not listed",
+                self.beyond
+            );
         }
         if self.other_rule > 0 {
             let _ = writeln!(out, "{} are refused as before, by another rule", self.other_rule);

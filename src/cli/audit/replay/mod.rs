@@ -27,8 +27,10 @@ use crate::cli::policy::PolicyArgs;
 /// verdict is the same, 1 some are not, 2 none is another, but some are undecidable or some lines are no records,
 /// 125 the policy or a file could not be read.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  cofferdam audit replay --policy new.toml --since 7d /var/log/cofferdam\n  \
-    cofferdam audit replay --policy new.toml --json audit.jsonl | jq .different")]
+#[command(
+    after_help = "Examples:\n  cofferdam audit replay --policy new.toml --since 7d /var/log/cofferdam\n  \
+    cofferdam audit replay --policy new.toml --json audit.jsonl | jq .different"
+)]
 pub(super) struct Args {
     /// The policy to judge by
     #[arg(long, value_name = "FILE")]
@@ -120,7 +122,9 @@ fn judged(policy: &Policy, record: &Record) -> Case {
     if record.text("line_id").is_some() && record.number("line_stage").is_none() {
         return Case::Skipped("lines that were refused as a whole");
     }
-    if matches!(record.text("rule_kind"), Some("rate" | "audit")) || record.text("reason") == Some("rate_limited") {
+    if matches!(record.text("rule_kind"), Some("rate" | "audit"))
+        || record.text("reason") == Some("rate_limited")
+    {
         return Case::Skipped("refusals for what else went on at that moment");
     }
     let arguments = Arguments::of(record);

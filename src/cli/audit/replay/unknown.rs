@@ -37,10 +37,13 @@ impl Arguments {
         // Bytes that are no text stand as %XX, and cannot be told from a text that reads so.
         let bytes = record.flag("argv_unicode_risk");
         let unknown = |word: &String| {
-            redacted && word.contains("[REDACTED") || cut && word.contains("…[+") || bytes && word.contains('%')
+            redacted && word.contains("[REDACTED")
+                || cut && word.contains("…[+")
+                || bytes && word.contains('%')
         };
         let unknown = words.iter().map(unknown).collect();
-        let left_out = words.iter().position(|word| cut && word.contains("…[+") && word.contains(" arguments]…"));
+        let left_out =
+            words.iter().position(|word| cut && word.contains("…[+") && word.contains(" arguments]…"));
         Self { words, unknown, left_out }
     }
 
