@@ -15,12 +15,13 @@ pub fn page(figures: &Figures) -> String {
     head(&mut page, figures);
     chains(&mut page, figures);
     tiles(&mut page, figures);
-    page.raw("<h2>Over time</h2>");
+    page.raw("<section class=\"time\"><h2>Over time</h2>");
     if figures.timeline.bins().is_empty() {
         page.raw("<p class=\"soft\">No run ended and nothing was refused.</p>");
     } else {
         bars::timeline(&mut page, &figures.timeline);
     }
+    page.raw("</section>");
     page.raw("<div class=\"pair\">");
     counted(&mut page, "<h2>How runs ended</h2>", "outcome", "ok", &figures.outcomes, "No run ended.");
     counted(&mut page, "<h2>Refusals by rule</h2>", "rule", "denied", &figures.rules, "Nothing was refused.");
