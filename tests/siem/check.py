@@ -1,12 +1,14 @@
 """Holds siem/ to records that the product wrote.
 
     python tests/siem/check.py COFFERDAM EVALUATOR [DIRECTORY]     all checks; DIRECTORY keeps the logs
-    python tests/siem/check.py --write                             writes siem/duckdb and siem/clickhouse anew
+    python tests/siem/check.py --write     writes anew what is made of schema and mappings
 
 Runs the stories of stories.py, then: every record is valid under siem/record.schema.json; every Sigma rule hits its
 story and none but base rules hit the quiet log; pySigma's checker is clean; the shipped tables have every field of the
-schema, DuckDB reads every log through them, computes every hash anew and runs every example query. EVALUATOR is the
-program of tests/siem/evaluator. Prints `N checks passed`; status 1 when one failed, after all were tried.
+schema, DuckDB reads every log through them, computes every hash anew and runs every example query; the renderings are what siem/mapping says; `audit show`,
+`replay` and `report` do what they say, the page in Chromium; rsyslog and syslog-ng read every record with the shipped
+configuration. EVALUATOR is the
+program of tests/siem/evaluator. Prints `N checks passed, N failed`; status 1 when one failed, after all were tried.
 """
 
 import json
@@ -62,8 +64,38 @@ def table(kind):
     return f"-- not run here\n{NOTE}CREATE TABLE IF NOT EXISTS cofferdam_audit (\n{body}\n) {end};\n"
 
 
+def sentinel():
+    """A table of Log Analytics, and the data collection rule that fills it."""
+    types = {"integer": "long", "string": "string", "boolean": "boolean", "array": "dynamic"}
+    fields = json.loads(SCHEMA.read_text())["properties"]
+    columns = [{"name": name, "type": "datetime" if name == "timestamp" else types[field["type"]]} for name, field in fields.items()]
+    made = {"name": "TimeGenerated", "type": "datetime"}
+    source = {"name": "cofferdam", "streams": ["Custom-CofferdamAudit"], "filePatterns": ["/var/log/cofferdam/audit.jsonl"], "format": "json"}
+    flow = {"streams": ["Custom-CofferdamAudit"], "destinations": ["workspace"], "transformKql": "source | extend TimeGenerated = timestamp",
+            "outputStream": "Custom-CofferdamAudit_CL"}
+    rule = {"streamDeclarations": {"Custom-CofferdamAudit": {"columns": columns}}, "dataSources": {"logFiles": [source]}, "dataFlows": [flow]}
+    table = {"properties": {"schema": {"name": "CofferdamAudit_CL", "columns": [made, *columns]}}}
+    return json.dumps({"_": "not run here", "table": table, "rule": {"properties": rule}}, indent=1) + "\n"
+
+
 def tables():
-    return {SIEM / kind / "table.sql": table(kind) for kind in TYPES}
+    return {**{SIEM / kind / "table.sql": table(kind) for kind in TYPES}, SIEM / "sentinel" / "table.json": sentinel()}
+
+
+def between(text, name, table):
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    head, rest = text.split(begin)
+    return head + begin + table + end + rest.split(end)[1]
+
+
+def written():
+    """Files that are made of others, with what they have to be."""
+    import views
+
+    guide = (ROOT / "docs" / "siem.md").read_text()
+    for schema_name in ("ecs", "ocsf"):
+        guide = between(guide, f"mapping {schema_name}", views.table(schema_name))
+    return {**tables(), ROOT / "docs" / "siem.md": guide}
 
 
 # --- checks -----------------------------------------------------------------------------------------------
@@ -76,6 +108,18 @@ def schema(logs):
         records = [json.loads(line) for line in log.read_text().splitlines()]
         faults = [f"{record['seq']}: {error.message}" for record in records for error in validator.iter_errors(record)]
         check(f"schema, {name}", records and not faults, faults[:5])
+
+
+def marks():
+    """Every file that others load says at its top whether it was tried."""
+    tried = {"duckdb", "rsyslog", "syslog-ng"}
+    for path in sorted(SIEM.glob("*/*")):
+        if path.parent.name in ("sigma", "mapping"):
+            continue
+        text = path.read_text()
+        first = text.splitlines()[0] if path.suffix != ".json" else text.split('"_": "')[1].split('"')[0]
+        wanted = "run in CI" if path.parent.name in tried else "not run here"
+        check(f"{path.relative_to(ROOT)} says whether it was tried", wanted in first, first)
 
 
 def rules():
@@ -99,6 +143,8 @@ def sigma(evaluator, logs, stories):
             check("sigma, the quiet log is quiet", not loud, loud)
             continue
         wanted = set(stories[name][1])
+        if not wanted:
+            continue
         check(f"sigma, {name}", wanted <= hits, f"wanted {wanted}, hit {hits}")
         proved |= wanted & hits
     check("sigma, every rule has a story", proved == set(shipped), set(shipped) - proved)
@@ -149,25 +195,38 @@ def duckdb_reads(logs):
 
 def main(arguments):
     if arguments == ["--write"]:
-        for path, text in tables().items():
+        for path, text in written().items():
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
             print(path.relative_to(ROOT))
         return 0
     if len(arguments) not in (2, 3):
         sys.exit(__doc__)
+    import collectors
     import stories
+    import views
 
     binary, evaluator = (Path(word).resolve() for word in arguments[:2])
-    with tempfile.TemporaryDirectory() as directory:
-        logs = stories.tell(binary, Path(arguments[2] if len(arguments) == 3 else directory))
-        for path, text in tables().items():
-            why = "it is not what the schema gives: run tests/siem/check.py --write"
-            check(f"{path.parent.name}, the table has every field", path.exists() and path.read_text() == text, why)
+    with tempfile.TemporaryDirectory(prefix="cofferdam-siem-") as directory:
+        base = Path(directory)
+        target = Path(arguments[2]).resolve() if len(arguments) == 3 else base / "logs"
+        logs = stories.tell(binary, target, base)
+        policies = {name: (base / name / "policy.toml").read_text() for name in logs}
+        for path, text in written().items():
+            why = "it is not what the schema and the mappings give: run tests/siem/check.py --write"
+            check(f"{path.relative_to(ROOT)} is as its sources say", path.exists() and path.read_text() == text, why)
+        marks()
         schema(logs)
         sigma(evaluator, logs, stories.STORIES)
         duckdb_reads(logs)
-    print(f"{passed} checks passed")
+        views.renderings(check, binary, logs)
+        views.show(check, binary, logs)
+        views.follow(check, binary, logs["quiet"], base)
+        views.replay(check, binary, policies, logs)
+        views.page(check, binary, logs["markup"], base)
+        collectors.rsyslog(check, logs, base)
+        collectors.syslog_ng(check, logs, base)
+    print(f"{passed} checks passed, {len(failures)} failed")
     return 1 if failures else 0
 
 

@@ -239,6 +239,14 @@ def hidden(place):
         session.run("echo", "safe\u202etxt.exe", "\x1b[2J", "a\u200bb")
 
 
+def markup(place):
+    with place.session() as session:
+        for text in ["<script>document.title=alert(1)</script>", "\"><img src=x onerror=alert(1)>", "</style></code><iframe src=//x>"]:
+            session.run("echo", text)
+            session.run(text)
+        session.run("cat", "a.txt")
+
+
 def weakened(place):
     place.write(top='argument_rules = "off"')
     with place.session() as session:
@@ -261,30 +269,30 @@ STORIES = {
     "crash": (crash, ["Cofferdam Audit Gap Or Crash"]),
     "jobs": (jobs, ["Cofferdam Job Asked For", "Cofferdam Job Flood"]),
     "hidden": (hidden, ["Cofferdam Hidden Characters In A Command"]),
+    "markup": (markup, []),
     "weakened": (weakened, ["Cofferdam Weakened By Its Policy"]),
 }
 
 
-def tell(binary, target):
-    """Runs every story; answers the log of each."""
+def tell(binary, target, base):
+    """Runs every story below `base`, which has to be open to the user of commands; answers the log of each."""
     target.mkdir(parents=True, exist_ok=True)
+    base.chmod(0o755)
     logs = {}
-    with tempfile.TemporaryDirectory(prefix="cofferdam-siem-") as base:
-        base = Path(base)
-        base.chmod(0o755)
-        (base / "bin").mkdir(mode=0o755)
-        story = base / "bin" / "story"
-        subprocess.run(["cc", "-O1", "-o", story, HERE / "story.c"], check=True)
-        for name, (make, _) in STORIES.items():
-            place = Place(base / name, binary, story)
-            make(place)
-            logs[name] = target / f"{name}.jsonl"
-            shutil.copyfile(place.log, logs[name])
+    (base / "bin").mkdir(mode=0o755)
+    story = base / "bin" / "story"
+    subprocess.run(["cc", "-O1", "-o", story, HERE / "story.c"], check=True)
+    for name, (make, _) in STORIES.items():
+        place = Place(base / name, binary, story)
+        make(place)
+        logs[name] = target / f"{name}.jsonl"
+        shutil.copyfile(place.log, logs[name])
     return logs
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    for made in tell(Path(sys.argv[1]).resolve(), Path(sys.argv[2])).values():
-        print(made)
+    with tempfile.TemporaryDirectory(prefix="cofferdam-siem-") as place_of_all:
+        for made in tell(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), Path(place_of_all)).values():
+            print(made)

@@ -37,9 +37,9 @@ impl Moment {
     /// Milliseconds since 1970 of the timestamp of a record; absent where it is none.
     #[must_use]
     pub fn millis_of(timestamp: &str) -> Option<u64> {
-        let time = humantime::parse_rfc3339(timestamp).ok()?;
-        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        u64::try_from(since.as_millis()).ok()
+        let Ok(time) = humantime::parse_rfc3339(timestamp) else { return None };
+        let Ok(since) = time.duration_since(SystemTime::UNIX_EPOCH) else { return None };
+        since.as_secs().checked_mul(1_000)?.checked_add(since.subsec_millis().into())
     }
 }
 

@@ -164,3 +164,17 @@ fn put(object: &mut Map<String, Value>, path: &str, value: Value) {
         }
     }
 }
+
+#[cfg(test)]
+impl Mapping {
+    /// Whether a row takes `name` in this class, or it is left out on purpose.
+    pub(super) fn takes(&self, name: &str, class: u64) -> bool {
+        let applies = |row: &&Row| row.from == name && row.class.is_none_or(|own| own == class);
+        self.except.iter().any(|except| except == name) || self.fields.iter().any(|row| applies(&row))
+    }
+
+    /// What rows read.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|row| row.from.as_str()).chain(self.except.iter().map(String::as_str))
+    }
+}

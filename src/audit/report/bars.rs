@@ -64,6 +64,8 @@ const WIDTH: u64 = 7_200;
 const LEFT: u64 = 480;
 const TOP: u64 = 120;
 const HIGH: u64 = 1_800;
+/// Width of a time below the bars.
+const LABEL: u64 = 1_250;
 
 /// Ended and refused over time: a stacked bar for each bin. Lengths are tenths of a unit.
 pub(super) fn timeline(page: &mut Page, timeline: &Timeline) {
@@ -126,10 +128,10 @@ fn axis(page: &mut Page, bins: &[(u64, Bin)]) {
     let every = count.div_ceil(5);
     for (position, (second, _)) in bins.iter().enumerate() {
         let position = position as u64;
-        if !position.is_multiple_of(every) || position + every / 2 > count {
+        let x = LEFT + (WIDTH - LEFT) * position / count;
+        if !position.is_multiple_of(every) || x + LABEL > WIDTH {
             continue;
         }
-        let x = LEFT + (WIDTH - LEFT) * position / count;
         page.raw("<line class=\"grid\" y1=\"192\" y2=\"197\" x1=\"").tenths(x).raw("\" x2=\"").tenths(x);
         page.raw("\"/><text y=\"210\" x=\"").tenths(x).raw("\">").text(&label(*second)).raw("</text>");
     }

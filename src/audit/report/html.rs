@@ -15,12 +15,13 @@ pub fn page(figures: &Figures) -> String {
     head(&mut page, figures);
     chains(&mut page, figures);
     tiles(&mut page, figures);
-    page.raw("<h2>Over time</h2>");
+    page.raw("<section class=\"time\"><h2>Over time</h2>");
     if figures.timeline.bins().is_empty() {
         page.raw("<p class=\"soft\">No run ended and nothing was refused.</p>");
     } else {
         bars::timeline(&mut page, &figures.timeline);
     }
+    page.raw("</section>");
     page.raw("<div class=\"pair\">");
     counted(&mut page, "<h2>How runs ended</h2>", "outcome", "ok", &figures.outcomes, "No run ended.");
     counted(&mut page, "<h2>Refusals by rule</h2>", "rule", "denied", &figures.rules, "Nothing was refused.");
@@ -121,18 +122,20 @@ fn chains(page: &mut Page, figures: &Figures) {
     }
     if figures.bad_lines > 0 {
         page.raw("<div class=\"state broken\"><strong>✗ ").count(figures.bad_lines);
-        page.raw(" bad lines</strong> are no whole records. None of the figures counts them.</div>");
+        page.raw(
+            " bad lines</strong>: they are no whole records, and none of the figures counts them.</div>",
+        );
     }
     if figures.gaps > 0 {
         page.raw("<div class=\"state broken\"><strong>✗ ")
             .count(figures.gaps)
-            .raw(" gaps</strong>: no record could be written, and ");
+            .raw(" gaps in time</strong>: no record could be written, and ");
         page.count(figures.gap_refused).raw(" requests were refused meanwhile.</div>");
     }
     if figures.lost_runs > 0 {
         page.raw("<div class=\"state broken\"><strong>✗ ").count(figures.lost_runs);
         page.raw(
-            " lost runs</strong>: their server ended before they did; how they ended is not known.</div>",
+            " runs lost</strong>: their server ended before they did; how they ended is not known.</div>",
         );
     }
     page.raw("<p class=\"soft\">A whole chain has no record edited, dropped or swapped. That its newest records were cut off shows only against a head that was kept elsewhere (<code>cofferdam audit verify --expect-head</code>).</p>");

@@ -122,7 +122,7 @@ impl Timeline {
     pub fn bins(&self) -> Vec<(u64, Bin)> {
         let Some((first, _)) = self.bins.first_key_value() else { return Vec::new() };
         let numbers = *first..first + self.span();
-        let bin = |number: u64| self.bins.get(&number).cloned().unwrap_or_default();
+        let bin = |number: u64| self.bins.get(&number).map_or_else(Bin::default, Clone::clone);
         numbers.map(|number| (number * self.step, bin(number))).collect()
     }
 }
