@@ -99,7 +99,9 @@ const NUMBERED: &[Numbered] = &[
 
 /// How the requirements are written.
 pub(super) fn requirements() -> impl Iterator<Item = &'static str> + Clone {
-    ["landlock>=N", "pids-limit<=N", "process-limit<=N"].into_iter().chain(NAMED.iter().map(|(name, _)| *name))
+    ["landlock>=N", "pids-limit<=N", "process-limit<=N"]
+        .into_iter()
+        .chain(NAMED.iter().map(|(name, _)| *name))
 }
 
 impl fmt::Display for Requirement {
@@ -350,7 +352,8 @@ mod tests {
             assert_eq!(good.parse::<Requirement>().unwrap().to_string(), good);
         }
         assert_eq!(requirements().count(), NAMED.len() + NUMBERED.len());
-        let bad = ["landlock>=0", "landlock>=x", "landlock", "apparmor", "pids-limit<=0", "process-limit<=-1"];
+        let bad =
+            ["landlock>=0", "landlock>=x", "landlock", "apparmor", "pids-limit<=0", "process-limit<=-1"];
         for bad in bad.into_iter().chain(["process-limit", "pids-limit>=5"]) {
             assert!(bad.parse::<Requirement>().is_err(), "{bad}");
         }

@@ -145,8 +145,11 @@ pub fn check(requirement: Requirement, facts: &Facts, host: Option<&Host>) -> Re
         | Requirement::AuditMount
         | Requirement::WritableKnown
         | Requirement::WritableNoexec
-        | Requirement::NoSetuid => around::check(requirement, looked()?)
-            .map_err(|(found, remedy)| Unmet { name: requirement.to_string(), found, remedy: remedy.to_owned() }),
+        | Requirement::NoSetuid => around::check(requirement, looked()?).map_err(|(found, remedy)| Unmet {
+            name: requirement.to_string(),
+            found,
+            remedy: remedy.to_owned(),
+        }),
         Requirement::PolicyProtected => {
             let weak = looked()?.policy.iter().find_map(|file| match file {
                 Ok(file) => file.weak.clone(),

@@ -75,9 +75,11 @@ pub fn profile() -> Value {
     ];
     for (name, rule) in &lines {
         if let Rule::When(tests, _) | Rule::ExecuteWhen(tests) = rule {
-            rules.extend(combinations(tests).into_iter().map(|args| {
-                json!({"names": [name], "action": "SCMP_ACT_ALLOW", "args": args})
-            }));
+            rules.extend(
+                combinations(tests)
+                    .into_iter()
+                    .map(|args| json!({"names": [name], "action": "SCMP_ACT_ALLOW", "args": args})),
+            );
         }
     }
     json!({
@@ -115,9 +117,7 @@ fn combinations(tests: &[Test]) -> Vec<Vec<Value>> {
 /// Engines compare 64 bits. Garbage in a half that the kernel ignores makes an equality fail: refused.
 fn ways(test: Test) -> Vec<Value> {
     let equal = |arg: u8, value: u32| json!({"index": arg, "value": value, "op": "SCMP_CMP_EQ"});
-    let masked = |arg: u8, mask: u32, value: u32| {
-        json!({"index": arg, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"})
-    };
+    let masked = |arg: u8, mask: u32, value: u32| json!({"index": arg, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"});
     match test {
         Test::OneOf(arg, values) => values.iter().map(|value| equal(arg, *value)).collect(),
         Test::NoBits(arg, bits) => vec![masked(arg, bits, 0)],
@@ -151,9 +151,22 @@ mod tests {
     fn nothing_risky_that_the_server_does_not_do_is_open() {
         let profile = profile();
         let risky = [
-            "bpf", "keyctl", "add_key", "ptrace", "process_vm_readv", "perf_event_open", "userfaultfd",
-            "open_by_handle_at", "kexec_load", "init_module", "pivot_root", "chroot", "setns", "pidfd_getfd",
-            "io_uring_setup", "clone3",
+            "bpf",
+            "keyctl",
+            "add_key",
+            "ptrace",
+            "process_vm_readv",
+            "perf_event_open",
+            "userfaultfd",
+            "open_by_handle_at",
+            "kexec_load",
+            "init_module",
+            "pivot_root",
+            "chroot",
+            "setns",
+            "pidfd_getfd",
+            "io_uring_setup",
+            "clone3",
         ];
         for name in risky {
             assert!(!allowed(&profile, name), "{name}");
@@ -163,7 +176,8 @@ mod tests {
 
     #[test]
     fn several_tests_hold_together_and_several_values_are_several_rules() {
-        let found = combinations(&[Test::OneOf(0, &[1, 2]), Test::Masked(1, 0xF, &[1, 5]), Test::NoBits(2, 8)]);
+        let found =
+            combinations(&[Test::OneOf(0, &[1, 2]), Test::Masked(1, 0xF, &[1, 5]), Test::NoBits(2, 8)]);
         assert_eq!(found.len(), 4);
         assert!(found.iter().all(|args| args.len() == 3));
         assert_eq!(found[3][1], json!({"index": 1, "value": 15, "valueTwo": 5, "op": "SCMP_CMP_MASKED_EQ"}));

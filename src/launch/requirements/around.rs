@@ -19,15 +19,24 @@ pub(super) fn check(requirement: Requirement, host: &Host) -> Result<(), Unmet> 
     match requirement {
         R::PidsAtMost(most) => pids(most, &host.pids),
         R::ProcessesAtMost(most) => processes(most, &host.processes),
-        R::ServerCapsEmpty => own(host, |own| own.effective == 0 && own.bounding == 0, CAPS, |own| {
-            format!("the server has effective {:#x}, bounding {:#x}", own.effective, own.bounding)
-        }),
-        R::ServerNoNewPrivs => own(host, |own| own.no_new_privs, NO_NEW_PRIVS, |_| {
-            "no_new_privs was not set on the server".to_owned()
-        }),
-        R::ServerSeccomp => own(host, |own| own.seccomp == 2, SECCOMP, |own| {
-            format!("the server was started in seccomp mode {}", own.seccomp)
-        }),
+        R::ServerCapsEmpty => own(
+            host,
+            |own| own.effective == 0 && own.bounding == 0,
+            CAPS,
+            |own| format!("the server has effective {:#x}, bounding {:#x}", own.effective, own.bounding),
+        ),
+        R::ServerNoNewPrivs => own(
+            host,
+            |own| own.no_new_privs,
+            NO_NEW_PRIVS,
+            |_| "no_new_privs was not set on the server".to_owned(),
+        ),
+        R::ServerSeccomp => own(
+            host,
+            |own| own.seccomp == 2,
+            SECCOMP,
+            |own| format!("the server was started in seccomp mode {}", own.seccomp),
+        ),
         R::WorkspaceMount => closed("the workspace", &host.workspace, WORKSPACE),
         R::WorkspaceReadOnly => match &host.workspace {
             Ok(Some(flags)) if flags.read_only => Ok(()),
@@ -57,14 +66,15 @@ const CAPS: &str = "drop all capabilities: cap_drop: [ALL], --cap-drop=all, Capa
 const NO_NEW_PRIVS: &str =
     "security_opt: [no-new-privileges], allowPrivilegeEscalation: false, NoNewPrivileges=yes";
 const SECCOMP: &str = "run the container under its engine's seccomp profile or that of deploy/seccomp";
-const WORKSPACE: &str = "mount it noexec,nosuid,nodev; some front ends drop options of a volume: see docs/container.md";
+const WORKSPACE: &str =
+    "mount it noexec,nosuid,nodev; some front ends drop options of a volume: see docs/container.md";
 const WORKSPACE_READ_ONLY: &str = "mount it read-only (:ro), or do not require it";
 const AUDIT: &str = "keep the records on a volume of their own, mounted noexec,nosuid,nodev";
-const WRITABLE: &str =
-    "read-only root, and /tmp, /var/tmp, /run, /dev/shm closed too (--read-only-tmpfs=false, or tmpfs entries with ro)";
+const WRITABLE: &str = "read-only root, and /tmp, /var/tmp, /run, /dev/shm closed too (--read-only-tmpfs=false, or tmpfs entries with ro)";
 const EXECUTABLE: &str = "mount what can be written noexec";
 const SETUID: &str = "remove the bit, or mount with nosuid";
-const PIDS: &str = "give the container --pids-limit (some front ends drop pids_limit), or the service TasksMax=";
+const PIDS: &str =
+    "give the container --pids-limit (some front ends drop pids_limit), or the service TasksMax=";
 const PROCESSES: &str = "ulimits: nproc in compose, --ulimit nproc=, LimitNPROC=";
 
 fn pids(most: u32, found: &Known<Option<u64>>) -> Result<(), Unmet> {
@@ -107,15 +117,22 @@ fn closed(what: &str, found: &Known<Option<MountFlags>>, remedy: &'static str) -
 
 /// Workspace and audit where they can be written, and everything else that can.
 fn executable(host: &Host) -> Result<(), Unmet> {
-    for (what, found) in host.audit.iter().map(|own| ("audit records", own)).chain([("the workspace", &host.workspace)]) {
+    for (what, found) in
+        host.audit.iter().map(|own| ("audit records", own)).chain([("the workspace", &host.workspace)])
+    {
         match found {
             Ok(Some(flags)) if flags.read_only || flags.noexec => {}
             found => return Err((format!("{what}: {}", words(found)), EXECUTABLE)),
         }
     }
     let places = host.writable.as_ref().map_err(|why| (why.clone(), EXECUTABLE))?;
-    let open: Vec<MountFlags> = places.iter().chain(&host.provided).filter(|flags| !flags.noexec).cloned().collect();
-    if open.is_empty() { Ok(()) } else { Err((format!("{} can be written and executed", paths(&open)), EXECUTABLE)) }
+    let open: Vec<MountFlags> =
+        places.iter().chain(&host.provided).filter(|flags| !flags.noexec && !flags.read_only).cloned().collect();
+    if open.is_empty() {
+        Ok(())
+    } else {
+        Err((format!("{} can be written and executed", paths(&open)), EXECUTABLE))
+    }
 }
 
 fn words(found: &Known<Option<MountFlags>>) -> String {
