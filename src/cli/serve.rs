@@ -4,6 +4,8 @@
 //! standard error. Exit status 0 when the client left or a signal asked for the end, 125 when
 //! cofferdam itself failed.
 
+mod upkeep;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use tracing_subscriber::EnvFilter;
 use super::policy::{PolicyArgs, ToolkitArgs};
 use crate::appliance::Appliance;
 use crate::mcp::{self, Ended, Offer, words};
+use crate::ops::Live;
+use upkeep::{Upkeep, UpkeepArgs};
 
 /// What is logged. Fixed: below `warn` rmcp logs whole requests and results.
 const LOG: &str = "warn,cofferdam=info,rmcp=warn";
@@ -20,8 +24,9 @@ const WORKERS: usize = 2;
 
 /// Serve an agent over MCP: tools that run allowed commands, and one that lists them
 ///
-/// Speaks MCP on standard input and output until the client closes its end or SIGTERM, SIGINT or
-/// SIGHUP comes; every command that still runs is then killed with all of its descendants.
+/// Speaks MCP on standard input and output until the client closes its end or SIGTERM or SIGINT comes;
+/// every command that still runs is then killed with all of its descendants. SIGHUP loads the policy
+/// again: one that is not valid leaves the policy in force, and says so.
 ///
 /// Without --policy, an environment with ALLOW_COMMANDS (as mcp-shell-server has it) is the policy: the
 /// tool is shell_execute, and the workspace is writable.
@@ -45,12 +50,14 @@ pub struct Args {
     /// Speak MCP on standard input and output (the default)
     #[arg(long)]
     stdio: bool,
+    #[command(flatten)]
+    upkeep: UpkeepArgs,
 }
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> ExitCode {
     // The only transport there is; the flag says so for those who want to read it.
-    let Args { policy, toolkits, stdio: _ } = args;
+    let Args { policy, toolkits, stdio: _, upkeep } = args;
     log_to_stderr();
     let config = match policy.load_toolkits(&toolkits) {
         Ok(config) => config,
@@ -59,15 +66,21 @@ pub fn run(args: Args) -> ExitCode {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
+    // Before the walls: nothing can be bound behind them.
+    let upkeep = match Upkeep::open(&upkeep, &toolkits, &config) {
+        Ok(upkeep) => upkeep,
+        Err(error) => return failed(&error),
+    };
     // Before the runtime: the launcher is started from a single thread.
     let appliance = match Appliance::start_confined(config) {
-        Ok(appliance) => Arc::new(appliance),
+        Ok(appliance) => appliance,
         Err(error) => return failed(&error.to_string()),
     };
     for warning in appliance.warnings() {
         tracing::warn!("{warning}");
     }
     tracing::warn!("{}", words::startup(&Offer::of(appliance.config())));
+    let live = Arc::new(Live::new(appliance, move || upkeep::again(&policy, &toolkits)));
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
     let runtime = match runtime {
@@ -75,10 +88,17 @@ pub fn run(args: Args) -> ExitCode {
         Err(error) => return failed(&format!("start of the async runtime failed: {error}")),
     };
     let status = runtime.block_on(async {
-        if let Err(error) = appliance.announce(Some("stdio")).await {
+        if let Err(error) = live.now().announce(Some("stdio")).await {
             return failed(&error.to_string());
         }
-        let status = match mcp::serve_stdio(Arc::clone(&appliance)).await {
+        let kept = match upkeep.start(&live) {
+            Ok(kept) => kept,
+            Err(error) => return failed(&error),
+        };
+        kept.ready();
+        let served = mcp::serve_stdio(Arc::clone(&live)).await;
+        kept.leave();
+        let status = match served {
             Ok(Ended::Closed) => ExitCode::SUCCESS,
             Ok(Ended::Signal(name)) => {
                 tracing::info!("{name}: stopped");
@@ -86,7 +106,7 @@ pub fn run(args: Args) -> ExitCode {
             }
             Err(error) => failed(&error.to_string()),
         };
-        match appliance.stop().await {
+        match live.now().stop().await {
             Ok(()) => status,
             Err(error) => failed(&error.to_string()),
         }

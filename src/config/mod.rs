@@ -26,6 +26,7 @@ pub mod places;
 mod predecessor;
 pub mod program;
 mod read;
+pub mod reload;
 mod sections;
 mod toolkits;
 mod values;

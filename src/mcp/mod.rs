@@ -33,6 +33,7 @@ mod toolbox;
 mod tools;
 mod unread;
 mod unwound;
+mod view;
 mod wire;
 pub mod words;
 
