@@ -36,6 +36,8 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<String> {
     differs("sandbox.require", old.sandbox.require != new.sandbox.require);
     differs("audit.sinks", sinks(&old.audit) != sinks(&new.audit));
     differs("audit.on_failure", old.audit.on_failure != new.audit.on_failure);
+    differs("server.http", old.http != new.http);
+    differs("principal", old.principals != new.principals);
     for switch in [Switch::Pty, Switch::Ipc] {
         if new.uses(switch) && !old.uses(switch) {
             found.push(format!("command.NAME.kernel = [\"{}\"], which no command had", switch.as_str()));

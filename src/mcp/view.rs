@@ -4,6 +4,7 @@
 //! its offer is another one. Called by `server.rs`; the notifications go out from here.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
@@ -16,6 +17,12 @@ use super::tools::{self, Entry};
 use super::words;
 use crate::config::ServerIdentity;
 
+/// What one caller is offered of a policy.
+type Narrow = dyn Fn(Offer) -> Offer + Send + Sync;
+
+/// How often it is looked whether a client is still there that is told of changes.
+const LOOK: Duration = Duration::from_secs(60);
+
 /// One policy, as clients see it.
 #[derive(Debug)]
 pub(super) struct View {
@@ -25,9 +32,10 @@ pub(super) struct View {
 }
 
 /// The view of the policy in force.
-#[derive(Debug)]
 pub(super) struct Views<R> {
     runner: Arc<R>,
+    /// What is left of an offer for this caller.
+    narrow: Box<Narrow>,
     changes: Option<watch::Receiver<u64>>,
     held: Mutex<(u64, Arc<View>)>,
 }
@@ -52,11 +60,11 @@ impl View {
 }
 
 impl<R: Runner> Views<R> {
-    pub(super) fn new(runner: Arc<R>) -> Self {
+    pub(super) fn new(runner: Arc<R>, narrow: Box<Narrow>) -> Self {
         let changes = runner.changes();
-        let view = View::of(runner.offer(), changes.is_some());
+        let view = View::of(narrow(runner.offer()), changes.is_some());
         let version = changes.as_ref().map_or(0, |changes| *changes.borrow());
-        Self { runner, changes, held: Mutex::new((version, Arc::new(view))) }
+        Self { runner, narrow, changes, held: Mutex::new((version, Arc::new(view))) }
     }
 
     /// The view of now.
@@ -65,7 +73,7 @@ impl<R: Runner> Views<R> {
         // Read before the offer: a change in between is seen the next time.
         let version = self.changes.as_ref().map_or(0, |changes| *changes.borrow());
         if held.0 != version {
-            *held = (version, Arc::new(View::of(self.runner.offer(), true)));
+            *held = (version, Arc::new(View::of((self.narrow)(self.runner.offer()), true)));
         }
         Arc::clone(&held.1)
     }
@@ -99,6 +107,12 @@ impl<R: Runner> Views<R> {
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = views.changed(&mut changes, &mut last) => {}
+                    () = tokio::time::sleep(LOOK) => {
+                        if peer.is_transport_closed() {
+                            return;
+                        }
+                        continue;
+                    }
                 }
                 if peer.notify_tool_list_changed().await.is_err() {
                     return;

@@ -17,24 +17,26 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{Live, metrics};
+use crate::mcp::http::Hub;
 
 /// What makes a server ready.
 #[derive(Debug, Clone)]
 pub struct Readiness {
     live: Arc<Live>,
+    hub: Option<Arc<Hub<Live>>>,
     leaving: Arc<AtomicBool>,
 }
 
 impl Readiness {
-    /// That of a served appliance.
+    /// That of a served appliance, and of its listener where it has one.
     #[must_use]
-    pub fn of(live: Arc<Live>) -> Self {
-        Self { live, leaving: Arc::default() }
+    pub fn of(live: Arc<Live>, hub: Option<Arc<Hub<Live>>>) -> Self {
+        Self { live, hub, leaving: Arc::default() }
     }
 
-    /// From here on it takes nothing more on.
-    pub fn leave(&self) {
-        self.leaving.store(true, Ordering::Relaxed);
+    /// From here on it takes nothing more on; whether that is news.
+    pub fn leave(&self) -> bool {
+        !self.leaving.swap(true, Ordering::Relaxed)
     }
 
     /// Why it is not ready; nothing: it is.
@@ -78,8 +80,11 @@ impl Readiness {
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let live = Arc::clone(&self.live);
-        let page = move || async move { ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::page(&live)) };
+        let (live, hub) = (Arc::clone(&self.live), self.hub.clone());
+        let page = move || async move {
+            let text = metrics::page(&live, hub.as_deref());
+            ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text)
+        };
         let routes = self.routes().route("/metrics", get(page));
         axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
     }

@@ -45,10 +45,8 @@ pub struct Meters {
     pub durations: Histogram,
     /// Calls under way, those that wait for a place included.
     pub in_flight: Gauge,
-    /// Connections that are open.
+    /// Connections that are open, of a server without a listener.
     pub connections: Gauge,
-    /// Sessions that are open.
-    pub sessions: Gauge,
     /// Reloads that were taken.
     pub reloads: AtomicU64,
     /// Reloads that were refused.

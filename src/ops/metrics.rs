@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use super::{BOUNDS, Histogram, Live};
+use crate::mcp::http::Hub;
 
 /// The value of the header `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -64,7 +65,7 @@ fn label(value: &str) -> String {
 
 /// The page of one scrape.
 #[must_use]
-pub fn page(live: &Live) -> String {
+pub fn page(live: &Live, hub: Option<&Hub<Live>>) -> String {
     let (meters, now) = (live.meters(), live.now());
     let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
     let mut page = Page::default();
@@ -103,8 +104,11 @@ pub fn page(live: &Live) -> String {
         page.line(format_args!("cofferdam_supervisors{{state=\"working\"}} {working}"));
         page.line(format_args!("cofferdam_supervisors{{state=\"waiting\"}} {waiting}"));
     }
-    page.gauge("cofferdam_connections", "Connections that are open.", meters.connections.count());
-    page.gauge("cofferdam_sessions", "Sessions that are open.", meters.sessions.count());
+    let open = hub.map_or(meters.connections.count(), |hub| i64::try_from(hub.counters.open.get()).unwrap_or(i64::MAX));
+    page.gauge("cofferdam_connections", "Connections that are open.", open);
+    if let Some(hub) = hub {
+        listener(&mut page, hub);
+    }
 
     let audit = now.audit();
     let (records, bytes) = audit.waiting();
@@ -117,6 +121,25 @@ pub fn page(live: &Live) -> String {
         audit.waited(),
     );
     page.0
+}
+
+fn listener(page: &mut Page, hub: &Hub<Live>) {
+    let counters = &hub.counters;
+    page.gauge("cofferdam_sessions", "Sessions of the older protocol era that are open.", hub.sessions());
+    page.gauge("cofferdam_http_answering", "Requests that are being answered.", counters.answering.get());
+    page.counter("cofferdam_http_connections_total", "Connections that were accepted.", counters.connections.get());
+    page.counter("cofferdam_http_requests_total", "Requests of callers who are known.", counters.requests.get());
+    page.counter("cofferdam_http_hung_up_total", "Calls whose client hung up.", counters.hung_up.get());
+    page.counter("cofferdam_http_evicted_total", "Idle connections that made way.", counters.evicted.get());
+    page.head("cofferdam_http_refused_total", "counter", "Requests that were refused before they were calls.");
+    for (reason, count) in [
+        ("unauthenticated", &counters.unauthenticated),
+        ("foreign", &counters.foreign),
+        ("limited", &counters.limited),
+        ("malformed", &counters.malformed),
+    ] {
+        page.line(format_args!("cofferdam_http_refused_total{{reason=\"{reason}\"}} {}", count.get()));
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::policy::{PolicyArgs, ToolkitArgs};
 use crate::config::{Config, Source, reload as fixed};
+use crate::mcp::http::Hub;
 use crate::ops::health::{self, Readiness};
 use crate::ops::live::Fault;
 use crate::ops::notify::Manager;
@@ -78,15 +79,19 @@ impl Upkeep {
     ///
     /// # Errors
     /// A handler that cannot be installed.
-    pub(super) fn start(self, live: &Arc<Live>) -> Result<Kept, String> {
+    pub(super) fn start(self, live: &Arc<Live>, hub: Option<Arc<Hub<Live>>>) -> Result<Kept, String> {
         let Self { watched, metrics, manager } = self;
-        let (readiness, stop) = (Readiness::of(Arc::clone(live)), CancellationToken::new());
+        let (readiness, stop) = (Readiness::of(Arc::clone(live), hub), CancellationToken::new());
         reload::on_hangup(Arc::clone(live), manager.clone())
             .map_err(|e| format!("installing the handler of SIGHUP failed: {e}"))?;
         if !watched.is_empty() {
             reload::on_change(Arc::clone(live), watched, manager.clone());
         }
         if let Some(listener) = metrics {
+            match listener.local_addr() {
+                Ok(address) => tracing::info!("counters at http://{address}/metrics"),
+                Err(error) => return Err(format!("the address of the counters is unknown: {error}")),
+            }
             let served = readiness.clone().serve(listener, stop.clone());
             tokio::spawn(async move {
                 if let Err(error) = served.await {
@@ -106,13 +111,15 @@ impl Kept {
 
     /// It takes nothing more on.
     pub(super) fn leave(&self) {
-        self.readiness.leave();
-        self.manager.tell_stopping();
+        if self.readiness.leave() {
+            self.manager.tell_stopping();
+        }
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
+        self.leave();
         self.stop.cancel();
     }
 }
