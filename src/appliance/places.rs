@@ -4,6 +4,7 @@
 //! `appliance.rs` before a run is recorded; a place is held until its end is.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
@@ -14,10 +15,10 @@ use crate::policy::{Denial, Reason, RuleKind};
 /// All places of an appliance.
 #[derive(Debug)]
 pub(super) struct Places {
-    all: Semaphore,
+    all: Arc<Semaphore>,
     most: usize,
     /// Those of toolkits, with how many there are.
-    kits: HashMap<String, (Semaphore, usize)>,
+    kits: HashMap<String, (Arc<Semaphore>, usize)>,
 }
 
 /// One place, given back when it is dropped.
@@ -31,10 +32,28 @@ impl Places {
     pub(super) fn new(config: &Config) -> Self {
         let own = |(prefix, kit): (&String, &Toolkit)| {
             let jobs = kit.limits.as_ref()?.jobs;
-            Some((prefix.clone(), (Semaphore::new(jobs), jobs)))
+            Some((prefix.clone(), (Arc::new(Semaphore::new(jobs)), jobs)))
         };
         let most = config.limits.jobs;
-        Self { all: Semaphore::new(most), most, kits: config.toolkits.iter().filter_map(own).collect() }
+        let kits = config.toolkits.iter().filter_map(own).collect();
+        Self { all: Arc::new(Semaphore::new(most)), most, kits }
+    }
+
+    /// Those of another policy that allows as many runs in all: what runs already counts on. A toolkit whose
+    /// own number is another one counts anew.
+    pub(super) fn renewed(&self, config: &Config) -> Self {
+        let mut new = Self { all: Arc::clone(&self.all), most: self.most, ..Self::new(config) };
+        for (prefix, (places, most)) in &mut new.kits {
+            if let Some((old, _)) = self.kits.get(prefix).filter(|(_, old)| old == most) {
+                *places = Arc::clone(old);
+            }
+        }
+        new
+    }
+
+    /// Places that are free, and all that there are.
+    pub(super) fn free(&self) -> (usize, usize) {
+        (self.all.available_permits(), self.most)
     }
 
     /// A place for a run that comes through `toolkit`.

@@ -17,7 +17,7 @@ use super::body::{Body, Level, Site};
 use super::chain::{ENVELOPE, MAX_LINE};
 use super::escape::{bound, cap};
 use super::facts::{
-    ConsentFacts, Ending, PolicyLoad, RunAsked, RunDenied, RunEnd, RunJudged, RunStart, ServerStart, Stamps,
+    ConsentFacts, Ending, PolicyLoad, PolicyReject, RunAsked, RunDenied, RunEnd, RunJudged, RunStart, ServerStart, Stamps,
 };
 use super::redact::{self, Found};
 
@@ -44,9 +44,14 @@ fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Foun
     body.text_if("protocol_version", context.protocol_version.as_deref(), 40, found);
     if let Some(transport) = context.transport {
         body.plain("transport", transport);
-        body.integer_if("peer_pid", site.origin.peer_pid.map(u64::from));
-        body.integer_if("peer_uid", site.origin.peer_uid.map(u64::from));
-        body.plain("auth", "none");
+        let peer = &context.peer;
+        body.text_if("peer_ip", peer.address.map(|at| at.ip().to_string()).as_deref(), 45, found);
+        body.integer_if("peer_port", peer.address.map(|at| u64::from(at.port())));
+        body.integer_if("peer_pid", peer.pid.or(site.origin.peer_pid).map(u64::from));
+        body.integer_if("peer_uid", peer.uid.or(site.origin.peer_uid).map(u64::from));
+        let caller = context.caller.as_ref();
+        body.text_if("principal", caller.map(|caller| caller.principal.as_str()), 128, found);
+        body.plain("auth", caller.map_or("none", |caller| caller.auth));
     }
     body.text_if("request_id", context.request_id.as_deref(), 128, found);
     if let Some(line) = &context.line {
@@ -437,6 +442,19 @@ pub(super) fn policy_load(site: &Site, facts: &PolicyLoad) -> Body {
     body.digest("seccomp_digest", facts.seccomp_digest.as_deref());
     body.stamps(facts.stamps);
     body.message(&format!("policy loaded, {} rules", site.origin.policy_rules));
+    body
+}
+
+/// `policy.reject`: of the policy that stays in force.
+pub(super) fn policy_reject(site: &Site, facts: &PolicyReject<'_>) -> Body {
+    let mut found = Found::default();
+    let mut body = Body::new(site, Level::Error, "policy.reject");
+    body.plain("outcome", "rejected");
+    body.digest("policy_digest", Some(&site.origin.policy_digest));
+    body.text("policy_source", &site.origin.policy_source, 700, &mut found);
+    body.plain("error_code", facts.code);
+    body.text("error_text", facts.text, 256, &mut found);
+    body.message("policy rejected, the one in force stays");
     body
 }
 

@@ -106,6 +106,12 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// Records and bytes that wait.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.jobs.len(), state.bytes)
+    }
+
     /// Whether the required sink failed last.
     pub(super) fn is_refusing(&self) -> bool {
         self.refusing.load(Ordering::Relaxed)

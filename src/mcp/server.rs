@@ -5,11 +5,10 @@ use std::sync::Arc;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation,
-    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
-    UpdateTaskParams,
+    CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, ListToolsResult, MetaObject,
+    PaginatedRequestParams, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
 };
-use rmcp::service::{Peer, RequestContext, RoleServer};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -22,19 +21,22 @@ use super::level::{SessionLevel, SetLevel};
 use super::offer::{Ceilings, Kit, Offer};
 use super::render::Escapes;
 use super::runner::Runner;
-use super::stdio::OVER;
-use super::tools::{self, Entry, Verb};
-use super::{arguments, consent, level, payload, stream, unwound, words};
+use super::tools::{Entry, Verb};
+use super::view::{View, Views};
+use super::from::Arrival;
+use super::trace::trace;
+use super::{arguments, consent, hangup, level, payload, stream, unwound};
 use crate::appliance::{Call, Outcome};
 use crate::audit::Context;
-use crate::config::ServerIdentity;
 use crate::policy::Request;
 use crate::run::Tap;
 use crate::run::jobs::{Bounds, Jobs};
 
 pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// The tools do not change while the server runs.
+/// How long a list of tools is good that does not change while the server runs.
 const TOOLS_TTL_MS: u64 = 300_000;
+/// The same of one that may: a client that does not listen for changes asks again.
+const CHANGING_TTL_MS: u64 = 30_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
 const TYPED_METHODS: [&str; 7] = [
     "tools/call",
@@ -46,18 +48,19 @@ const TYPED_METHODS: [&str; 7] = [
     "tasks/cancel",
 ];
 
-/// One connection.
+/// One connection, or one caller with several ([`Server::another`]), which share jobs and places.
 pub(super) struct Server<R> {
     pub(super) runner: Arc<R>,
-    pub(super) offer: Arc<Offer>,
-    pub(super) tools: Arc<[Entry]>,
-    info: ServerConfig,
+    /// What the client is told of the policy.
+    views: Arc<Views<R>>,
+    /// Who may answer for consent, and in the records the session of a connection without one of its own.
     session: String,
     transport: &'static str,
     places: Arc<Semaphore>,
+    most: usize,
     /// Its jobs: they end with it.
     pub(super) jobs: Arc<Jobs<End>>,
-    pub(super) cursors: Cursors,
+    pub(super) cursors: Arc<Cursors>,
     pub(super) level: Arc<SessionLevel>,
     pub(super) stop: CancellationToken,
 }
@@ -69,7 +72,20 @@ impl<R: Runner> Server<R> {
         places: Arc<Semaphore>,
         stop: CancellationToken,
     ) -> Self {
-        let offer = runner.offer();
+        Self::offering(runner, |offer| offer, transport, places, stop)
+    }
+
+    /// The same for a caller who is offered less: what `narrow` leaves of any policy.
+    pub(super) fn offering(
+        runner: Arc<R>,
+        narrow: impl Fn(Offer) -> Offer + Send + Sync + 'static,
+        transport: &'static str,
+        places: Arc<Semaphore>,
+        stop: CancellationToken,
+    ) -> Self {
+        let most = places.available_permits();
+        let views = Arc::new(Views::new(Arc::clone(&runner), Box::new(narrow)));
+        let offer = Arc::clone(&views.now().offer);
         let bounds = |own: Ceilings| Bounds {
             running: own.max_jobs,
             finished: own.max_finished_jobs,
@@ -78,31 +94,51 @@ impl<R: Runner> Server<R> {
         let own = |kit: &Kit| kit.ceilings.map(|own| (kit.prefix.clone(), bounds(own)));
         let owners = offer.kits.iter().filter_map(own).collect();
         let jobs = Jobs::new(bounds(offer.own()), owners, stop.clone());
-        #[allow(deprecated, reason = "the protocol keeps logging until 2027-07-28 at the least")]
-        let capabilities =
-            ServerCapabilities::builder().enable_logging().enable_tools().enable_tasks().build();
-        let info = ServerConfig::new(capabilities)
-            .with_server_info(implementation(&offer.server))
-            .with_instructions(words::instructions(&offer));
         Self {
             runner,
-            tools: tools::all(&offer).into(),
-            offer: Arc::new(offer),
-            info,
+            views,
             session: uuid::Uuid::new_v4().to_string(),
             transport,
             places,
+            most,
             jobs: Arc::new(jobs),
-            cursors: Cursors::default(),
+            cursors: Arc::default(),
             level: Arc::default(),
             stop,
+        }
+    }
+
+    /// What the client is told of the policy in force. Take it once a request.
+    pub(super) fn view(&self) -> Arc<View> {
+        self.views.now()
+    }
+
+    /// The same for the connections of one caller, whose name stands for them where consent is asked for.
+    pub(super) fn of(mut self, caller: &str) -> Self {
+        self.session = caller.to_owned();
+        self
+    }
+
+    /// One more connection of the same caller: what it wants to hear is its own.
+    pub(super) fn another(&self) -> Self {
+        Self {
+            runner: Arc::clone(&self.runner),
+            views: Arc::clone(&self.views),
+            session: self.session.clone(),
+            transport: self.transport,
+            places: Arc::clone(&self.places),
+            most: self.most,
+            jobs: Arc::clone(&self.jobs),
+            cursors: Arc::clone(&self.cursors),
+            level: Arc::default(),
+            stop: self.stop.clone(),
         }
     }
 
     /// A place among the calls that are handed on at the same time.
     pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, String> {
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            let most = self.offer.jobs.saturating_add(OVER);
+            let most = self.most;
             format!("busy: {most} calls are under way already; call again when one has ended")
         })
     }
@@ -112,11 +148,14 @@ impl<R: Runner> Server<R> {
         let asked = request.extensions.get::<Asked>().map_or(&request.id, |asked| &asked.0);
         let client = request.client_info();
         let (client_name, client_version) = client.map(|client| (client.name, client.version)).unzip();
+        let from = Arrival::of(&request.extensions);
         Context {
             transport: Some(self.transport),
             tool: Some(tool.to_owned()),
             toolkit: None,
-            session_id: Some(self.session.clone()),
+            session_id: from.session(level::is_modern(request), &self.session),
+            caller: from.caller(),
+            peer: from.peer(),
             request_id: Some(asked.clone().into_json_value().to_string()),
             client_name,
             client_version,
@@ -150,7 +189,7 @@ impl<R: Runner> Server<R> {
         let said = |message| Early::new(Ok(payload::error(message).into()));
         let asker =
             consent::asker(&params, context, &self.session).map_err(|error| Early::new(Err(error)))?;
-        let asked = arguments::run(params.arguments, self.offer.stdin_bytes).map_err(said)?;
+        let asked = arguments::run(params.arguments, self.view().offer.stdin_bytes).map_err(said)?;
         let permit = self.place().map_err(said)?;
         let tap = Arc::new(Tap::default());
         let program = asked.argv.first().map(|name| String::from_utf8_lossy(name).into_owned());
@@ -259,7 +298,7 @@ impl<R: Runner> Server<R> {
         if !level::is_modern(context) {
             return None;
         }
-        let info = serde_json::to_value(&self.info.server_info).ok()?;
+        let info = serde_json::to_value(&self.view().info.server_info).ok()?;
         let mut meta = MetaObject::new();
         meta.insert(SERVER_INFO.to_owned(), info);
         Some(meta)
@@ -299,7 +338,22 @@ pub(super) async fn settled<R: Runner>(
 
 impl<R: Runner> ServerHandler for Server<R> {
     fn get_info(&self) -> ServerConfig {
-        self.info.clone()
+        self.view().info.clone()
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.views.tell(context.peer, self.stop.clone());
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let mut accepted = SubscriptionFilter::new();
+        accepted.tools_list_changed = requested.tools_list_changed;
+        self.views.may_change().then_some(accepted)
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        self.views.listen(subscription, self.stop.clone()).await;
+        Ok(())
     }
 
     async fn list_tools(
@@ -307,26 +361,28 @@ impl<R: Runner> ServerHandler for Server<R> {
         _page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.tools.iter().map(|entry| entry.tool.clone()).collect();
+        let tools = self.view().tools.iter().map(|entry| entry.tool.clone()).collect();
         let mut result = ListToolsResult::with_all_items(tools);
         result.meta = self.meta(&context);
         if result.meta.is_some() {
-            result.ttl_ms = Some(TOOLS_TTL_MS);
+            result.ttl_ms = Some(if self.views.may_change() { CHANGING_TTL_MS } else { TOOLS_TTL_MS });
             result.cache_scope = Some(CacheScope::Private);
         }
         Ok(result)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.tools.iter().find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
+        self.view().tools.iter().find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
     }
 
     async fn call_tool(
         &self,
         params: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(entry) = self.tools.iter().find(|entry| entry.tool.name == params.name) else {
+        let _linked = hangup::link(&mut context);
+        let view = self.view();
+        let Some(entry) = view.tools.iter().find(|entry| entry.tool.name == params.name) else {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {}", params.name), None));
         };
         let work = async {
@@ -340,7 +396,7 @@ impl<R: Runner> ServerHandler for Server<R> {
                 Verb::Kill => self.kill(entry, params).into(),
                 Verb::Allowed => match arguments::none(params.arguments) {
                     Ok(()) => {
-                        CallToolResult::success(vec![ContentBlock::text(self.offer.allowed(&entry.kit))])
+                        CallToolResult::success(vec![ContentBlock::text(view.offer.allowed(&entry.kit))])
                     }
                     Err(message) => payload::error(message),
                 }
@@ -414,59 +470,5 @@ impl<R: Runner> ServerHandler for Server<R> {
             return Err(ErrorData::invalid_params(message, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
-    }
-}
-
-/// Name and version as clients are told them.
-fn implementation(own: &ServerIdentity) -> Implementation {
-    let name = own.name.as_deref().unwrap_or("cofferdam");
-    let version = own.version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
-    let told = Implementation::new(name, version);
-    match &own.description {
-        Some(description) => told.with_description(description.clone()),
-        None => told,
-    }
-}
-
-/// Trace id and parent span id of a W3C `traceparent` (version 00); anything else is ignored.
-fn trace(traceparent: &str) -> Option<(String, String)> {
-    let mut parts = traceparent.split('-');
-    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let hex = |text: &str, len: usize| {
-        text.len() == len && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let zero = |text: &str| text.bytes().all(|byte| byte == b'0');
-    let good = version == "00"
-        && hex(trace, 32)
-        && hex(span, 16)
-        && hex(flags, 2)
-        && !zero(trace)
-        && !zero(span)
-        && parts.next().is_none();
-    good.then(|| (trace.to_owned(), span.to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::trace;
-
-    #[test]
-    fn only_well_formed_trace_parents_are_taken_over() {
-        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        assert_eq!(
-            trace(good),
-            Some(("0af7651916cd43dd8448eb211c80319c".to_owned(), "b7ad6b7169203331".to_owned()))
-        );
-        for bad in [
-            "",
-            "00",
-            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
-        ] {
-            assert_eq!(trace(bad), None, "{bad}");
-        }
     }
 }

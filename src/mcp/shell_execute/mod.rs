@@ -33,7 +33,8 @@ impl<R: Runner> Server<R> {
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let asked = match arguments::read(params.arguments, self.offer.stdin_bytes) {
+        let offer = &self.view().offer;
+        let asked = match arguments::read(params.arguments, offer.stdin_bytes) {
             Ok(asked) => asked,
             Err(message) => return Ok(reply::error(&message)),
         };
@@ -41,14 +42,14 @@ impl<R: Runner> Server<R> {
             Ok(permit) => permit,
             Err(message) => return Ok(reply::error(&message)),
         };
-        let sequencing = if self.offer.server.operators {
+        let sequencing = if offer.server.operators {
             operators::Sequencing::Accepted
         } else {
             operators::Sequencing::Refused
         };
         let call = LineCall { context: self.context(&entry.tool.name, context), ..line(asked, sequencing) };
-        let call = LineCall { toolkit: self.offer.batch_toolkit(), ..call };
-        let told = reply::Told::of(&self.offer, &call);
+        let call = LineCall { toolkit: offer.batch_toolkit(), ..call };
+        let told = reply::Told::of(offer, &call);
         let runner = Arc::clone(&self.runner);
         let cancel = self.stop.child_token();
         let caller = context.ct.clone();
