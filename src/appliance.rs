@@ -13,6 +13,7 @@ mod outcome;
 mod places;
 mod recording;
 mod records;
+pub(crate) mod reload;
 
 pub use consent::{Asker, Means, Question};
 pub use hints::Hint;
@@ -78,8 +79,8 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Appliance {
     policy: Policy,
-    launcher: Launcher,
-    seam: Seam,
+    launcher: Arc<Launcher>,
+    seam: Arc<Seam>,
     audit: Audit,
     places: Places,
     /// Questions to people, and what became of their answers.
@@ -139,7 +140,7 @@ impl Appliance {
         let places = Places::new(&config);
         let (consents, made) = (Consents::new(config.limits.consent_time), Instant::now());
         let (profiles, touched) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
-        let seam = Seam::default();
+        let (launcher, seam) = (Arc::new(launcher), Arc::default());
         let (host, recording) = (None, None);
         Ok(Self { policy, launcher, seam, audit, places, consents, made, profiles, host, recording, touched })
     }
@@ -148,7 +149,7 @@ impl Appliance {
     /// inside of the built-in confinement, and what not. In place of an earlier one.
     #[must_use]
     pub fn with_wrapper(mut self, wrapper: impl Wrapper) -> Self {
-        self.seam = Seam::new(wrapper);
+        self.seam = Arc::new(Seam::new(wrapper));
         self
     }
 
@@ -161,7 +162,7 @@ impl Appliance {
         let mut facts = records::server_start(config, self.launcher.facts(), transport);
         facts.host.clone_from(&self.host);
         self.audit.server_start(&facts).await?;
-        self.audit.policy_load(&records::policy_load(config)).await
+        self.announce_policy(None).await
     }
 
     /// Records the end of the server. Nothing is run afterwards.

@@ -5,6 +5,7 @@
 //! a run is recorded; a place is held until its end is.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
@@ -15,14 +16,14 @@ use crate::policy::{Denial, Reason, RuleKind};
 /// All places of an appliance.
 #[derive(Debug)]
 pub(super) struct Places {
-    all: Semaphore,
+    all: Arc<Semaphore>,
     most: usize,
     /// Those of toolkits, with how many there are.
-    kits: HashMap<String, (Semaphore, usize)>,
+    kits: HashMap<String, (Arc<Semaphore>, usize)>,
     /// Those who wait take turns, first come first.
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
     /// A place was given back.
-    freed: Notify,
+    freed: Arc<Notify>,
 }
 
 /// One place, given back when it is dropped.
@@ -40,12 +41,30 @@ impl Places {
     pub(super) fn new(config: &Config) -> Self {
         let own = |(prefix, kit): (&String, &Toolkit)| {
             let jobs = kit.limits.as_ref()?.jobs;
-            Some((prefix.clone(), (Semaphore::new(jobs), jobs)))
+            Some((prefix.clone(), (Arc::new(Semaphore::new(jobs)), jobs)))
         };
         let most = config.limits.jobs;
         let kits = config.toolkits.iter().filter_map(own).collect();
-        let (turns, freed) = (Semaphore::new(turns(most)), Notify::new());
-        Self { all: Semaphore::new(most), most, kits, turns, freed }
+        let (turns, freed) = (Arc::new(Semaphore::new(turns(most))), Arc::default());
+        Self { all: Arc::new(Semaphore::new(most)), most, kits, turns, freed }
+    }
+
+    /// Those of another policy that allows as many runs in all: what runs already counts on. A toolkit whose
+    /// own number is another one counts anew.
+    pub(super) fn renewed(&self, config: &Config) -> Self {
+        let (all, turns, freed) = (Arc::clone(&self.all), Arc::clone(&self.turns), Arc::clone(&self.freed));
+        let mut new = Self { all, most: self.most, turns, freed, ..Self::new(config) };
+        for (prefix, (places, most)) in &mut new.kits {
+            if let Some((old, _)) = self.kits.get(prefix).filter(|(_, old)| old == most) {
+                *places = Arc::clone(old);
+            }
+        }
+        new
+    }
+
+    /// Places that are free, and all that there are.
+    pub(super) fn free(&self) -> (usize, usize) {
+        (self.all.available_permits(), self.most)
     }
 
     /// A place for a run that comes through `toolkit`.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::body::{Body, Level, Site};
 use super::record::correlation;
-use super::redact::Found;
 use super::{Audit, AuditError, Context};
 
 /// A batch that is about to begin.
@@ -76,7 +75,7 @@ impl Audit {
     /// # Errors
     /// When the record could not be made durable: nothing of the batch may run.
     pub async fn batch_start(&self, context: &Context, batch: &BatchStart) -> Result<(), AuditError> {
-        self.durable(start(&self.0.site, context, batch)).await
+        self.durable(start(&self.1, context, batch)).await
     }
 
     /// Records how it ended. Durable before it resolves.
@@ -89,12 +88,12 @@ impl Audit {
         batch: &BatchStart,
         end: &BatchEnd,
     ) -> Result<(), AuditError> {
-        self.durable(ended(&self.0.site, context, batch, end)).await
+        self.durable(ended(&self.1, context, batch, end)).await
     }
 }
 
 fn common(site: &Site, level: Level, event: &str, context: &Context, batch: &BatchStart) -> Body {
-    let mut found = Found::default();
+    let mut found = site.found();
     let mut body = Body::new(site, level, event);
     // A member has its place in the batch; the batch has none.
     correlation(&mut body, site, &Context { batch: None, line: None, ..context.clone() }, &mut found);

@@ -369,6 +369,15 @@ pub struct PolicyLoad {
     pub stamps: Stamps,
 }
 
+/// A policy that was offered and not taken.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyReject<'a> {
+    /// Stable code, such as `policy_invalid`.
+    pub code: &'static str,
+    /// What is wrong with it.
+    pub text: &'a str,
+}
+
 impl Ending {
     /// The spelling of the field `outcome`.
     #[must_use]

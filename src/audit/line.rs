@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::body::{Body, Level, Site};
 use super::facts::Ending;
 use super::record::correlation;
-use super::redact::Found;
 use super::{Audit, AuditError, Context};
 
 /// What a line came to.
@@ -34,13 +33,13 @@ impl Audit {
     /// # Errors
     /// When the record could not be made durable: what the line printed is not told then.
     pub async fn line_end(&self, context: &Context, facts: &LineEnd) -> Result<(), AuditError> {
-        self.durable(ended(&self.0.site, context, facts)).await
+        self.durable(ended(&self.1, context, facts)).await
     }
 }
 
 fn ended(site: &Site, context: &Context, facts: &LineEnd) -> Body {
     let level = if facts.ending == Ending::Exited(0) { Level::Info } else { Level::Warning };
-    let mut found = Found::default();
+    let mut found = site.found();
     let mut body = Body::new(site, level, "line.end");
     correlation(&mut body, site, context, &mut found);
     body.text("tool", context.tool.as_deref().unwrap_or("exec"), 128, &mut found);

@@ -52,12 +52,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{AuditConfig, Sink};
+use crate::ops::Histogram;
 
 pub use batch::{BatchEnd, BatchOutcome, BatchStart};
 pub(crate) use escape::is_risky;
 pub use facts::{
-    ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunJudged,
-    RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
+    ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, PolicyReject, RunAsked, RunDenied,
+    RunEnd, RunJudged, RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 pub use open_run::OpenRun;
 pub use redact::Secrets;
@@ -173,11 +174,10 @@ pub struct Batch {
 /// The open audit log of this process. Clones share one writer; the last one to go waits until all
 /// that was queued is written.
 #[derive(Debug, Clone)]
-pub struct Audit(Arc<Handle>);
+pub struct Audit(Arc<Handle>, Arc<Site>);
 
 struct Handle {
     queue: Arc<Queue>,
-    site: Arc<Site>,
     thread: Mutex<Option<JoinHandle<()>>>,
     name: String,
     sinks: Vec<String>,
@@ -185,6 +185,8 @@ struct Handle {
     started: Instant,
     runs: AtomicU64,
     failed: AtomicU64,
+    /// From the hand-over of a record to the writer's word.
+    waited: Histogram,
 }
 
 impl fmt::Debug for Handle {
@@ -312,9 +314,8 @@ impl Audit {
             .name("audit-writer".to_owned())
             .spawn(move || writer.run())
             .map_err(|source| AuditError { operation: "thread", sink: name.clone(), source })?;
-        Ok(Self(Arc::new(Handle {
+        let handle = Handle {
             queue,
-            site,
             thread: Mutex::new(Some(thread)),
             name,
             sinks,
@@ -322,13 +323,51 @@ impl Audit {
             started: Instant::now(),
             runs: AtomicU64::new(0),
             failed: AtomicU64::new(0),
-        })))
+            waited: Histogram::default(),
+        };
+        Ok(Self(Arc::new(handle), site))
+    }
+
+    /// The same log for records of another policy: what is written through the value is of `origin`. What was
+    /// secret stays so, and the operator's patterns are those the log was opened with.
+    ///
+    /// # Errors
+    /// When the secrets are more than a search can hold.
+    pub fn under(&self, mut origin: Origin) -> Result<Self, AuditError> {
+        let Site { hostname, instance, key, own, checkpoints, origin: old } = self.1.as_ref();
+        origin.secrets.extend(&old.secrets);
+        let own = redact::Own::new(&origin.secrets, own.patterns(), *key).map_err(|error| AuditError {
+            operation: "preparation of redaction",
+            sink: self.0.name.clone(),
+            source: io::Error::other(error),
+        })?;
+        let site = Site {
+            hostname: hostname.clone(),
+            instance: instance.clone(),
+            key: *key,
+            origin,
+            own: Arc::new(own),
+            checkpoints: checkpoints.clone(),
+        };
+        Ok(Self(Arc::clone(&self.0), Arc::new(site)))
+    }
+
+    /// Records and bytes that wait for the writer.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        self.0.queue.waiting()
+    }
+
+    /// How long records waited for the writer's word so far.
+    #[must_use]
+    pub fn waited(&self) -> &Histogram {
+        &self.0.waited
     }
 
     /// Id of this process in its records.
     #[must_use]
     pub fn instance_id(&self) -> &str {
-        &self.0.site.instance
+        &self.1.instance
     }
 
     /// Whether the required sink failed last, so that requests are refused: not ready.
@@ -361,7 +400,7 @@ impl Audit {
     /// # Errors
     /// When the record could not be made durable.
     pub async fn server_start(&self, facts: &ServerStart) -> Result<(), AuditError> {
-        self.durable(record::server_start(&self.0.site, facts, &self.0.sinks, self.0.new_chain)).await
+        self.durable(record::server_start(&self.1, facts, &self.0.sinks, self.0.new_chain)).await
     }
 
     /// Records that a server ends, with its counts of runs. Durable.
@@ -371,7 +410,7 @@ impl Audit {
     pub async fn server_stop(&self) -> Result<(), AuditError> {
         let runs = self.0.runs.load(Ordering::Relaxed);
         let failed = self.0.failed.load(Ordering::Relaxed);
-        self.durable(record::server_stop(&self.0.site, self.0.started.elapsed(), runs, failed)).await
+        self.durable(record::server_stop(&self.1, self.0.started.elapsed(), runs, failed)).await
     }
 
     /// Records the policy in force. Durable.
@@ -379,7 +418,15 @@ impl Audit {
     /// # Errors
     /// When the record could not be made durable.
     pub async fn policy_load(&self, facts: &PolicyLoad) -> Result<(), AuditError> {
-        self.durable(record::policy_load(&self.0.site, facts)).await
+        self.durable(record::policy_load(&self.1, facts)).await
+    }
+
+    /// Records that a policy was offered and not taken: the one in force stays. Durable.
+    ///
+    /// # Errors
+    /// When the record could not be made durable.
+    pub async fn policy_reject(&self, facts: &PolicyReject<'_>) -> Result<(), AuditError> {
+        self.durable(record::policy_reject(&self.1, facts)).await
     }
 
     /// Records that a person is asked for consent. Durable before it resolves: only then may the question be
@@ -388,7 +435,7 @@ impl Audit {
     /// # Errors
     /// When the record could not be made durable.
     pub async fn run_asked(&self, context: &Context, facts: &RunAsked<'_>) -> Result<(), AuditError> {
-        self.durable(record::run_asked(&self.0.site, context, facts)).await
+        self.durable(record::run_asked(&self.1, context, facts)).await
     }
 
     /// Records a refusal. Durable before it resolves.
@@ -396,7 +443,7 @@ impl Audit {
     /// # Errors
     /// When the record could not be made durable.
     pub async fn run_denied(&self, context: &Context, facts: &RunDenied<'_>) -> Result<(), AuditError> {
-        self.durable(record::run_denied(&self.0.site, context, facts)).await
+        self.durable(record::run_denied(&self.1, context, facts)).await
     }
 
     /// Records a verdict that was asked for without a run. Durable before it resolves.
@@ -404,7 +451,7 @@ impl Audit {
     /// # Errors
     /// When the record could not be made durable.
     pub async fn run_judged(&self, context: &Context, facts: &RunJudged<'_>) -> Result<(), AuditError> {
-        self.durable(record::run_judged(&self.0.site, context, facts)).await
+        self.durable(record::run_judged(&self.1, context, facts)).await
     }
 
     /// Records that a run is about to start. Durable before it resolves: only then may anything be
@@ -413,8 +460,8 @@ impl Audit {
     /// # Errors
     /// When the record could not be made durable: nothing may run.
     pub async fn run_start(&self, context: &Context, facts: &RunStart<'_>) -> Result<OpenRun, AuditError> {
-        let (body, shared) = record::run_start(&self.0.site, context, facts);
-        let run = OpenRun::new(Arc::clone(&self.0.queue), Arc::clone(&self.0.site), shared);
+        let (body, shared) = record::run_start(&self.1, context, facts);
+        let run = OpenRun::new(Arc::clone(&self.0.queue), Arc::clone(&self.1), shared);
         self.send(body, |to| Reply::Start(Box::new(run), to)).await
     }
 
@@ -429,7 +476,7 @@ impl Audit {
         if facts.ending != Ending::Exited(0) {
             self.0.failed.fetch_add(1, Ordering::Relaxed);
         }
-        let body = record::run_end(&self.0.site, &shared, facts);
+        let body = record::run_end(&self.1, &shared, facts);
         self.send(body, |to| Reply::End(start, Some(to))).await
     }
 
@@ -449,7 +496,10 @@ impl Audit {
             job.forget();
             return Err(fail("too many records wait; try again later"));
         }
-        answer.await.unwrap_or_else(|_| Err(fail("the writer is gone")))
+        let handed_over = Instant::now();
+        let answer = answer.await.unwrap_or_else(|_| Err(fail("the writer is gone")));
+        self.0.waited.add(handed_over.elapsed());
+        answer
     }
 }
 

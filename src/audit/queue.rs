@@ -112,6 +112,12 @@ impl Queue {
         Ok(())
     }
 
+    /// Records and bytes that wait.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.jobs.len(), state.bytes)
+    }
+
     /// No more records will come.
     pub(super) fn close(&self) {
         self.state().closing = true;

@@ -17,7 +17,8 @@ use super::body::{Body, Level, Site};
 use super::chain::{ENVELOPE, Head, MAX_LINE, ascii};
 use super::escape::{bound, cap};
 use super::facts::{
-    ConsentFacts, Ending, PolicyLoad, RunAsked, RunDenied, RunEnd, RunJudged, RunStart, ServerStart, Stamps,
+    ConsentFacts, Ending, PolicyLoad, PolicyReject, RunAsked, RunDenied, RunEnd, RunJudged, RunStart,
+    ServerStart, Stamps,
 };
 use super::medium::Aside;
 use super::redact::{self, Found, Secrets};
@@ -449,6 +450,19 @@ pub(super) fn policy_load(site: &Site, facts: &PolicyLoad) -> Body {
     body.digest("seccomp_digest", facts.seccomp_digest.as_deref());
     body.stamps(facts.stamps);
     body.message(&format!("policy loaded, {} rules", site.origin.policy_rules));
+    body
+}
+
+/// `policy.reject`: of the policy that stays in force.
+pub(super) fn policy_reject(site: &Site, facts: &PolicyReject<'_>) -> Body {
+    let mut found = site.found();
+    let mut body = Body::new(site, Level::Error, "policy.reject");
+    body.plain("outcome", "rejected");
+    body.digest("policy_digest", Some(&site.origin.policy_digest));
+    body.text("policy_source", &site.origin.policy_source, 700, &mut found);
+    body.plain("error_code", facts.code);
+    body.text("error_text", facts.text, 256, &mut found);
+    body.message("policy rejected, the one in force stays");
     body
 }
 

@@ -15,8 +15,8 @@ use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
 use super::{
-    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, principals, records,
-    sections, toolkits,
+    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, principals,
+    records, sections, toolkits,
 };
 
 /// A policy larger than this is a mistake.

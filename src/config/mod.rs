@@ -29,6 +29,7 @@ mod principals;
 pub mod program;
 mod read;
 mod records;
+pub mod reload;
 mod sections;
 mod toolkits;
 mod values;

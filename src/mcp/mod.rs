@@ -39,6 +39,7 @@ mod tools;
 mod trace;
 mod unread;
 mod unwound;
+mod view;
 mod wire;
 pub mod words;
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Offer;
@@ -12,6 +13,11 @@ use crate::audit::{AuditError, BatchEnd, BatchStart, Context};
 pub trait Runner: Send + Sync + 'static {
     /// What clients are told about: prefixes, names, limits.
     fn offer(&self) -> Offer;
+
+    /// Tells whenever [`Runner::offer`] may answer something else; absent: it never does.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
 
     /// Judges and runs one command. When `cancel` fires, its whole tree is killed.
     fn run(&self, call: Call, cancel: CancellationToken) -> impl Future<Output = Outcome> + Send;

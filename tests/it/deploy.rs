@@ -45,7 +45,10 @@ const CHANGES: &[(&str, &str)] = &[
         "# The path is the current directory, or --workspace DIR.\n[workspace]\n",
         "[workspace]\npath = \"/workspace\"\n",
     ),
-    ("    # Local time, for ls -l, date and git log.\n    \"/etc/localtime\",\n    \"/usr/share/zoneinfo\",\n", ""),
+    (
+        "    # Local time, for ls -l, date and git log.\n    \"/etc/localtime\",\n    \"/usr/share/zoneinfo\",\n",
+        "",
+    ),
     (
         "require = [\"landlock>=6\", \"seccomp\", \"caps-empty\", \"no-new-privs\"]\n",
         "# Each of these is read back at start, and nothing is served where one does not hold: front ends of\n\
@@ -59,7 +62,7 @@ const CHANGES: &[(&str, &str)] = &[
              \"pids-limit<=1024\", \"process-limit<=1024\", \"memory-limit\", \"hidepid\", \"no-network-routes\",\n]\n\n\
          [audit]\n\
          sinks = [\n    \
-             { kind = \"file\", path = \"/var/lib/cofferdam/audit/audit.jsonl\" },\n    \
+             { kind = \"file\", path = \"/var/lib/cofferdam/audit.jsonl\" },\n    \
              # As JSON lines in the container's log.\n    \
              { kind = \"stderr\" },\n]\n\
          on_failure = \"refuse\"\n",
@@ -81,7 +84,10 @@ fn the_policy_of_the_image_is_the_built_in_one_in_its_container() {
 fn the_policy_for_http_is_the_same_but_for_the_network() {
     let mut text = fs::read_to_string(root().join(POLICY)).unwrap();
     let changes = [
-        ("# The policy of the image: the built-in one", "# The policy for compose.http.yaml: the built-in one"),
+        (
+            "# The policy of the image: the built-in one",
+            "# The policy for compose.http.yaml: the built-in one",
+        ),
         ("of the sources is held to it by a\n", "and this file are held to it by a\n"),
         (", \"no-network-routes\",\n", ",\n"),
         ("[audit]\n", "[server.http]\nhosts = [\"cofferdam\", \"cofferdam:8000\"]\n\n[audit]\n"),
@@ -101,7 +107,8 @@ fn the_image_has_the_programs_of_its_policy() {
     let mut tools: Vec<String> = tools.unwrap().split(' ').map(str::to_owned).collect();
     let policy: toml::Table = fs::read_to_string(root().join(POLICY)).unwrap().parse().unwrap();
     let listed = policy["allow"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
-    let mut names: Vec<String> = listed.chain(policy["command"].as_table().unwrap().keys().cloned()).collect();
+    let mut names: Vec<String> =
+        listed.chain(policy["command"].as_table().unwrap().keys().cloned()).collect();
     names.sort();
     tools.sort();
     assert_eq!(tools, names);

@@ -11,11 +11,13 @@
     reason = "a failed expectation is what a test is for, in helper functions as well"
 )]
 
+mod activation;
 mod audit;
 mod breakout;
 mod build_profile;
 mod check_lints;
 mod command_run;
+mod connect;
 mod consent;
 mod dependencies;
 mod deploy;
@@ -59,6 +61,7 @@ mod policy_file;
 mod probe_gate;
 mod profiles;
 mod promises;
+mod reload;
 mod requirements;
 mod rules;
 mod scan;

@@ -37,6 +37,11 @@ impl Secrets {
         }
     }
 
+    /// Adds all of `others`.
+    pub fn extend(&mut self, others: &Self) {
+        others.0.iter().for_each(|value| self.push(value));
+    }
+
     /// Adds the value of a variable, if its name or its looks say that it is a secret: `LANG=C.UTF-8` is none.
     pub fn push_variable(&mut self, name: &str, value: &str) {
         if kind(name) != Kind::Plain && !harmless(Kind::Strong, value) {
@@ -109,7 +114,7 @@ impl Own {
         self.known.as_ref()
     }
 
-    pub(super) fn patterns(&self) -> &[Regex] {
+    pub(in crate::audit) fn patterns(&self) -> &[Regex] {
         &self.patterns
     }
 
@@ -168,9 +173,8 @@ mod tests {
 
     #[test]
     fn secrets_of_a_call_are_hidden_wherever_they_stand() {
-        let variables =
-            [("API_TOKEN", "s3cr3t-one"), ("TOKEN_LONG", "s3cr3t-one-more"), ("LANG", "C.UTF-8")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let variables = [("API_TOKEN", "s3cr3t-one"), ("TOKEN_LONG", "s3cr3t-one-more"), ("LANG", "C.UTF-8")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let secrets = Secrets::of(variables.iter().map(|(name, value)| (name, value)));
         let mut count = 0;
         let hidden = secrets.hide("X: s3cr3t-one-more, s3cr3t-one; C.UTF-8", |_| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::*;
 use crate::audit::body::Site;
@@ -205,8 +206,14 @@ fn denied(argv: &[&str]) -> Vec<u8> {
         consent: None,
         stamps: Stamps::default(),
     };
-    let site =
-        Site { hostname: "h".to_owned(), instance: "i".to_owned(), key: [7; 32], origin: Origin::default() };
+    let site = Site {
+        hostname: "h".to_owned(),
+        instance: "i".to_owned(),
+        key: [7; 32],
+        origin: Origin::default(),
+        own: Arc::default(),
+        checkpoints: None,
+    };
     let mut out = Vec::new();
     let body = record::run_denied(&site, &Context::default(), &facts);
     Head::new().seal(body.as_str(), &mut out);

@@ -36,7 +36,8 @@ impl<R: Runner> Server<R> {
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let ceilings = self.offer.ceilings(&entry.kit);
+        let offer = &self.view().offer;
+        let ceilings = offer.ceilings(&entry.kit);
         let read = arguments::read(params.arguments);
         let plan = match read.and_then(|asked| Plan::new(asked, ceilings.max_timeout)) {
             Ok(plan) => plan,
@@ -49,11 +50,11 @@ impl<R: Runner> Server<R> {
         let shared = Shared {
             id: uuid::Uuid::now_v7().to_string(),
             context: self.context(&entry.tool.name, context),
-            toolkit: self.offer.batch_toolkit(),
-            variables: self.offer.variables.as_slice().into(),
+            toolkit: offer.batch_toolkit(),
+            variables: offer.variables.as_slice().into(),
             // The other half is left to calls beside it.
             lanes: ceilings.jobs / 2,
-            told: if self.offer.server.batch_summary { Told::Summary } else { Told::Outputs },
+            told: if offer.server.batch_summary { Told::Summary } else { Told::Outputs },
         };
         let runner = Arc::clone(&self.runner);
         self.guarded(&entry.tool.name, context, permit, |cancel| async move {

@@ -113,7 +113,10 @@ impl<R: Runner> Served<R> {
         let places = Arc::new(Semaphore::new(most));
         let server = Server::offering(
             Arc::clone(common.runner),
-            offer,
+            {
+                let principal = principal.clone();
+                move |offer| narrowed(offer, &principal)
+            },
             common.transport,
             Arc::clone(&places),
             common.stop.clone(),

@@ -36,25 +36,27 @@ impl<R: Runner> Server<R> {
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let mut asked = match arguments::read(params.arguments, self.offer.stdin_bytes) {
+        let view = self.view();
+        let offer = &view.offer;
+        let mut asked = match arguments::read(params.arguments, offer.stdin_bytes) {
             Ok(asked) => asked,
-            Err(message) => return Ok(reply::error(&message, self.offer.server.compat_text)),
+            Err(message) => return Ok(reply::error(&message, offer.server.compat_text)),
         };
         let permit = match self.place() {
             Ok(permit) => permit,
-            Err(message) => return Ok(reply::error(&message, self.offer.server.compat_text)),
+            Err(message) => return Ok(reply::error(&message, offer.server.compat_text)),
         };
-        let passed = |(name, _): &(String, String)| self.offer.variables.contains(name);
+        let passed = |(name, _): &(String, String)| offer.variables.contains(name);
         let (envs, ignored) = std::mem::take(&mut asked.envs).into_iter().partition(passed);
         asked.envs = envs;
-        let sequencing = if self.offer.server.operators {
+        let sequencing = if offer.server.operators {
             operators::Sequencing::Accepted
         } else {
             operators::Sequencing::Refused
         };
         let call = LineCall { context: self.context(&entry.tool.name, context), ..line(asked, sequencing) };
-        let call = LineCall { toolkit: self.offer.batch_toolkit(), ..call };
-        let told = reply::Told::of(&self.offer, &call, ignored);
+        let call = LineCall { toolkit: offer.batch_toolkit(), ..call };
+        let told = reply::Told::of(offer, &call, ignored);
         let runner = Arc::clone(&self.runner);
         let work = |cancel| async move { runner.run_line(call, cancel).await };
         let outcome = self.guarded(&entry.tool.name, context, permit, work).await?;
