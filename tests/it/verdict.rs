@@ -119,8 +119,6 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
         principals: BTreeMap::new(),
         source: Source::Builtin,
         digest: String::new(),
-        http: HttpConfig::default(),
-        principals: BTreeMap::new(),
         workspace: Arc::new(Workspace {
             path: PathBuf::from(workspace),
             write: false,
