@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::body::Site;
 use super::facts::{Ending, RunEnd};
-use super::record::{self, Shared};
 use super::queue::{Job, Queue, Reply};
+use super::record::{self, Shared};
 
 /// A started run that owes its end; see [`Audit::run_end`](super::Audit::run_end).
 #[must_use = "a started run owes a terminal record: hand it to Audit::run_end"]

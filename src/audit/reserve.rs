@@ -51,7 +51,9 @@ impl Reserve {
         if facts.len() < RESERVE || facts.blocks() * 512 < RESERVE {
             let size = i64::try_from(RESERVE).unwrap_or(0);
             let made = match fallocate(&file, FallocateFlags::empty(), 0, size) {
-                Err(Errno::EOPNOTSUPP) => file.set_len(0).and_then(|()| (&file).write_all(&[0; RESERVE as usize])),
+                Err(Errno::EOPNOTSUPP) => {
+                    file.set_len(0).and_then(|()| (&file).write_all(&[0; RESERVE as usize]))
+                }
                 other => other.map_err(io::Error::from),
             };
             if let Err(error) = made {

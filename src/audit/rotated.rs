@@ -159,8 +159,7 @@ pub(super) fn prune(path: &Path, keep: usize) -> io::Result<()> {
 
 /// Whether `head` is the record right before the first of a rotated file, or an older one of its chain.
 pub(super) fn follows(first: &First, head: Option<Head>) -> bool {
-    first.rotated
-        && head.is_none_or(|head| ascii(&head.chain) == first.chain && head.seq < first.seq)
+    first.rotated && head.is_none_or(|head| ascii(&head.chain) == first.chain && head.seq < first.seq)
 }
 
 #[cfg(test)]

@@ -208,7 +208,9 @@ impl FileStore {
             }
         }
         let mut parts = Vec::new();
-        for (file, size) in files.iter().rev().map(|(file, size, _)| (file, *size)).chain([(&self.file, size)]) {
+        for (file, size) in
+            files.iter().rev().map(|(file, size, _)| (file, *size)).chain([(&self.file, size)])
+        {
             let from = match from {
                 From::Seq(seq) => rotated::offset_of(file, size, seq)?,
                 From::Tail => size.saturating_sub(FALLBACK),

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::AuditError;
 use super::body::{Body, Site};
 use super::chain::{Head, MAX_LINE};
 use super::medium::Medium;
@@ -17,7 +18,6 @@ use super::queue::{Job, Queue, Reply};
 use super::record;
 use super::recover;
 use super::sinks::Copies;
-use super::AuditError;
 use crate::config::{OnFailure, SyncPolicy};
 use crate::fault;
 
@@ -374,8 +374,7 @@ impl Writer {
     }
 
     fn note_trouble(&mut self, error: &AuditError) {
-        let trouble =
-            || Trouble { since: Instant::now(), refused: 0, unrecorded: 0, why: error.to_string() };
+        let trouble = || Trouble { since: Instant::now(), refused: 0, unrecorded: 0, why: error.to_string() };
         if self.trouble.is_none() {
             let what = match self.conduct.on_failure {
                 OnFailure::Refuse | OnFailure::Exit => "refusing runs until the sink takes records again",

@@ -175,7 +175,12 @@ impl<'a> Learner<'a> {
             .first()
             .and_then(|name| name.to_str())
             .ok_or("the program's name is not UTF-8".to_owned())?;
-        let own = config.audit.file().into_iter().flat_map(|path| path.parent().into_iter().chain([path])).map(PathBuf::from);
+        let own = config
+            .audit
+            .file()
+            .into_iter()
+            .flat_map(|path| path.parent().into_iter().chain([path]))
+            .map(PathBuf::from);
         let home = std::env::var_os("HOME").map(PathBuf::from);
         // A home that holds the workspace's parents is a home all the same: the workspace has its own grant.
         let secrets = Secrets::of_host(own.chain(home));

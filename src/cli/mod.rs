@@ -17,6 +17,7 @@ pub mod explain;
 pub mod generate;
 pub mod learn;
 mod line;
+mod log;
 pub mod policy;
 pub mod serve;
 mod terminal;

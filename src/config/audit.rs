@@ -293,7 +293,8 @@ fn add_row<'t>(
         ("syslog", _) => &["transport", "path", "facility", "format", "queue"],
         _ => return,
     };
-    for name in ["path", "address", "transport", "facility", "format", "queue", "max_size", "max_age", "keep"] {
+    for name in ["path", "address", "transport", "facility", "format", "queue", "max_size", "max_age", "keep"]
+    {
         if let Some(item) = row.get(name).filter(|_| !useful.contains(&name)) {
             loader.reader.problem(item.at, &item.key, format!("is of no use with kind = \"{kind}\""));
         }

@@ -32,10 +32,8 @@ mod toolkits;
 mod values;
 pub mod workspace;
 
-pub use audit::{
-    AuditConfig, Forward, OnFailure, Rendering, Rotation, Sink, SyncPolicy, Target, Transport,
-};
 pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
+pub use audit::{AuditConfig, Forward, OnFailure, Rendering, Rotation, Sink, SyncPolicy, Target, Transport};
 pub use builder::PolicyBuilder;
 pub use error::{ConfigError, Place, Problem};
 pub use grammar_files::GrammarFile;

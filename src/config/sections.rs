@@ -11,9 +11,7 @@ use super::error::nearest;
 use super::load::Loader;
 use super::read::{Reader, Section, Word};
 use super::workspace::Workspace;
-use super::{
-    CgroupUse, Environment, Limits, Requirement, RunUser, SandboxConfig, Source,
-};
+use super::{CgroupUse, Environment, Limits, Requirement, RunUser, SandboxConfig, Source};
 use super::{hooks, keys, values};
 
 /// The token that stands for the loader, its cache and the libraries each program links.

@@ -43,11 +43,7 @@ pub enum OwnError {
 ///
 /// # Errors
 /// The step that failed: nothing may be served then.
-pub(crate) fn confine(
-    writable: &[PathBuf],
-    removable: Option<&Path>,
-    ports: &[u16],
-) -> Result<(), OwnError> {
+pub(crate) fn confine(writable: &[PathBuf], removable: Option<&Path>, ports: &[u16]) -> Result<(), OwnError> {
     let step = |step| move |source: std::io::Error| OwnError::Step { step, source };
     nix::sys::prctl::set_dumpable(false).map_err(|e| step("dumpable")(e.into()))?;
     setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(|e| step("core limit")(e.into()))?;
@@ -86,7 +82,11 @@ mod tests {
     use super::*;
 
     /// What a thread finds behind its walls; the walls end with it.
-    fn behind<T: Send + 'static>(writable: &Path, ports: &[u16], work: impl FnOnce() -> T + Send + 'static) -> T {
+    fn behind<T: Send + 'static>(
+        writable: &Path,
+        ports: &[u16],
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         let (writable, ports) = (vec![writable.to_owned()], ports.to_vec());
         let confined = move || {
             confine(&writable, None, &ports).unwrap();

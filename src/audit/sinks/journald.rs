@@ -42,7 +42,9 @@ impl Outlet for Journald {
     }
 
     fn send(&mut self, native: &[u8], shown: &[u8]) -> Result<(), Failure> {
-        let Some(socket) = &self.socket else { return Err(Failure::Link(io::ErrorKind::NotConnected.into())) };
+        let Some(socket) = &self.socket else {
+            return Err(Failure::Link(io::ErrorKind::NotConnected.into()));
+        };
         match socket.send(&datagram(native, shown)) {
             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                 Err(Failure::Record("the record is larger than the journal takes".to_owned()))

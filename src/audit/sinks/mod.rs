@@ -37,7 +37,8 @@ pub(super) struct Copies(Vec<Worker>);
 pub(super) fn ports(config: &AuditConfig) -> Result<Vec<u16>, AuditError> {
     let mut found = Vec::new();
     for sink in &config.sinks {
-        if let Sink::Forward(Forward { to: Target::Syslog { transport: Transport::Tcp(to), .. }, .. }) = sink {
+        if let Sink::Forward(Forward { to: Target::Syslog { transport: Transport::Tcp(to), .. }, .. }) = sink
+        {
             found.extend(resolved(to)?.iter().map(SocketAddr::port));
         }
     }
@@ -75,8 +76,11 @@ impl Copies {
             let (name, worker) = match sink {
                 Sink::File(_) => continue,
                 Sink::Stderr(form) | Sink::Stdout(form) => {
-                    let (name, kind) =
-                        if matches!(sink, Sink::Stdout(_)) { ("stdout", "stdout") } else { ("stderr", "stderr") };
+                    let (name, kind) = if matches!(sink, Sink::Stdout(_)) {
+                        ("stdout", "stdout")
+                    } else {
+                        ("stderr", "stderr")
+                    };
                     let worker = standard(sink).and_then(|fd| {
                         let outlet = stdio::StdioLines::new(fd);
                         Worker::start((name.to_owned(), kind), 8 << 20, *form, outlet, nudge)

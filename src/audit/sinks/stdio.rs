@@ -129,7 +129,9 @@ impl Medium for StdioMedium {
                 Ok(_) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {}
                 Err(std::sync::mpsc::TryRecvError::Empty) => {
                     self.late = Some(late);
-                    return Err(self.fail(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read")));
+                    return Err(
+                        self.fail(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read"))
+                    );
                 }
             }
         }

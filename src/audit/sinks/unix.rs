@@ -29,7 +29,9 @@ impl Outlet for UnixLines {
     }
 
     fn send(&mut self, _native: &[u8], shown: &[u8]) -> Result<(), Failure> {
-        let Some(stream) = &self.stream else { return Err(Failure::Link(io::ErrorKind::NotConnected.into())) };
+        let Some(stream) = &self.stream else {
+            return Err(Failure::Link(io::ErrorKind::NotConnected.into()));
+        };
         let mut line = Vec::with_capacity(shown.len() + 1);
         line.extend_from_slice(shown);
         line.push(b'\n');

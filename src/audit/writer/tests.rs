@@ -276,7 +276,10 @@ fn with_continue_runs_go_on_and_the_gap_counts_what_is_not_on_record() {
     assert_eq!(events(&disk), ["audit.gap", "run.start", "run.end success"]);
     let text = String::from_utf8(disk.lock().unwrap().bytes.clone()).unwrap();
     assert!(text.contains("\"refused\":0,\"unrecorded\":1"), "{text}");
-    assert!(text.lines().all(|line| line.contains("\"level\":\"error\"") && line.contains("\"audit_continue\":true")));
+    assert!(
+        text.lines()
+            .all(|line| line.contains("\"level\":\"error\"") && line.contains("\"audit_continue\":true"))
+    );
 }
 
 #[test]

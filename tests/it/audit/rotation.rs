@@ -23,9 +23,8 @@ fn small() -> Rotation {
 pub(super) fn files(path: &Path) -> Vec<PathBuf> {
     let stem = format!("{}-", path.file_stem().unwrap().to_str().unwrap());
     let entries = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
-    let mut found: Vec<PathBuf> = entries
-        .filter(|file| file.file_name().unwrap().to_str().unwrap().starts_with(&stem))
-        .collect();
+    let mut found: Vec<PathBuf> =
+        entries.filter(|file| file.file_name().unwrap().to_str().unwrap().starts_with(&stem)).collect();
     found.sort();
     found.push(path.to_owned());
     found

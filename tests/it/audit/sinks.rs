@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use cofferdam::audit::{Audit, Readiness};
 use cofferdam::config::{AuditConfig, Forward, Rendering, Sink, Target, Transport};
 
-use super::{argv, assert_valid, context, denied, end, events, lines, origin, place, records, start, wait, whole};
+use super::{
+    argv, assert_valid, context, denied, end, events, lines, origin, place, records, start, wait, whole,
+};
 use crate::support::eventually;
 
 /// A bound for one call on a loaded machine: a blocked sink would hold it for good.
