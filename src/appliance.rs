@@ -9,6 +9,7 @@ mod hints;
 pub mod host;
 mod judged;
 mod line;
+mod log;
 mod outcome;
 mod places;
 mod recording;
@@ -34,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::consent::Step;
 use self::places::Places;
-use crate::audit::{Audit, AuditError, AuditState, HostFacts, OpenRun, RunDenied, RunStart};
+use crate::audit::{Audit, AuditError, HostFacts, OpenRun, RunDenied, RunStart};
 use crate::config::{Command, Config, ConfigError, Limits, RunUser, server_environment};
 use crate::fault;
 use crate::launch::seam::{Ready, Seam, Wrapped, Wrapper};
@@ -295,29 +296,6 @@ impl Appliance {
             }
             Err(e) => self.not_started(open, &plan, queue, e).await,
         }
-    }
-
-    /// The work, with `cancel` fired when the audit log fails and the policy says that what runs is killed then.
-    async fn tied<T>(&self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T {
-        let kill = self.audit.kill();
-        let mut work = std::pin::pin!(work);
-        tokio::select! {
-            biased;
-            done = &mut work => return done,
-            () = kill.cancelled() => cancel.cancel(),
-        }
-        work.await
-    }
-
-    /// Goes on in the audit file that stands at the path now: whoever moved the log away sends SIGHUP for it.
-    pub fn reopen_audit(&self) {
-        self.audit.reopen();
-    }
-
-    /// How the audit log is: a server that refuses for want of it is not ready.
-    #[must_use]
-    pub fn audit_state(&self) -> AuditState {
-        self.audit.state()
     }
 
     fn judge(&self, request: &Request, stdin: Option<&Vec<u8>>) -> Verdict {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 
+use super::log::Patient;
 use super::policy::{PolicyArgs, ToolkitArgs};
 use crate::appliance::Appliance;
 use crate::config::Config;
@@ -206,7 +207,9 @@ async fn served(live: &Arc<Live>, way: Way, upkeep: Upkeep) -> Result<Ended, Fai
 fn log_to_stderr() {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(LOG))
-        .with_writer(std::io::stderr)
+        .with_writer(|| Patient)
+        // A log that cannot be written is no reason to panic in the thread that wanted to.
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false);
     if let Err(error) = subscriber.try_init() {

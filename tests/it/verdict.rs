@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use cofferdam::config::program::Programs;
 use cofferdam::config::workspace::Workspace;
-use cofferdam::config::{
-    AuditConfig, Config, Environment, HttpConfig, Limits, RunUser, SandboxConfig, Source,
-};
+use cofferdam::config::{AuditConfig, Config, Environment, Limits, RunUser, SandboxConfig, Source};
 use cofferdam::policy::Policy;
 use serde_json::Value;
 
