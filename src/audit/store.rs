@@ -35,6 +35,8 @@ pub(super) struct Terms {
     pub(super) min_free: u64,
 }
 
+/// Free bytes beside the reserve that end an outage.
+const COMFORT: u64 = 64 << 10;
 /// How often the free space is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a rotation that failed is not tried again.
@@ -106,7 +108,7 @@ impl FileStore {
             looked: None,
             held: Vec::new(),
         };
-        store.restore()?;
+        store.make_reserve()?;
         Ok(store)
     }
 
@@ -255,6 +257,11 @@ impl FileStore {
             tracing::warn!(%error, "audit: rotated files could not be removed");
         }
         Ok((bytes, next))
+    }
+
+    fn make_reserve(&mut self) -> Result<(), AuditError> {
+        let made = fault::named("audit:reserve:make").map_or_else(|| self.reserve.make(), Err);
+        made.map_err(|error| fail("allocation of the reserve", &self.path, error))
     }
 
     fn space(&mut self) -> Result<u64, AuditError> {
@@ -435,8 +442,15 @@ impl Medium for FileStore {
     }
 
     fn restore(&mut self) -> Result<(), AuditError> {
-        let made = fault::named("audit:reserve:make").map_or_else(|| self.reserve.make(), Err);
-        made.map_err(|error| fail("allocation of the reserve", &self.path, error))
+        self.make_reserve()?;
+        // The gap fits where the next start does not: a block has room left.
+        self.looked = None;
+        let free = self.space()?;
+        if free >= COMFORT {
+            return Ok(());
+        }
+        let error = io::Error::new(io::ErrorKind::StorageFull, format!("only {free} bytes are free"));
+        Err(fail("check of the free space", &self.path, error))
     }
 
     fn expect_moved(&mut self) {

@@ -154,12 +154,14 @@ fn records(path: &Path) -> Vec<Value> {
     lines(path).iter().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Event and outcome.
+fn event(record: &Value) -> String {
+    let outcome = record["outcome"].as_str().unwrap_or("");
+    format!("{} {outcome}", record["event_type"].as_str().unwrap()).trim().to_owned()
+}
+
 fn events(path: &Path) -> Vec<String> {
-    let name = |record: &Value| {
-        let outcome = record["outcome"].as_str().unwrap_or("");
-        format!("{} {outcome}", record["event_type"].as_str().unwrap()).trim().to_owned()
-    };
-    records(path).iter().map(name).collect()
+    records(path).iter().map(event).collect()
 }
 
 fn whole(path: &Path) -> u64 {
@@ -306,7 +308,7 @@ fn the_file_and_its_key_are_private_and_nothing_else_appears() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["audit.jsonl", "audit.jsonl.instances", "audit.key"]);
+    assert_eq!(names, ["audit.jsonl", "audit.jsonl.instances", "audit.jsonl.reserve", "audit.key"]);
 }
 
 #[test]
