@@ -3,9 +3,9 @@
 mod crash;
 mod failure;
 mod hostile;
-mod proof;
 #[cfg(feature = "fault-injection")]
 mod kills;
+mod proof;
 mod rotation;
 mod secrets;
 mod served;

@@ -212,7 +212,9 @@ fn a_file_system_with_less_than_min_free_refuses_before_it_is_full() {
         assert!(error.contains("min_free"), "{error}");
         finish(&audit, run).unwrap();
         fs::remove_file(place.join("filler")).unwrap();
-        crate::support::eventually("it comes back", || begin(&audit).is_ok_and(|run| finish(&audit, run).is_ok()));
+        crate::support::eventually("it comes back", || {
+            begin(&audit).is_ok_and(|run| finish(&audit, run).is_ok())
+        });
         drop(audit);
         whole(&path);
     });

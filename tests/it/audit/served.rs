@@ -97,7 +97,9 @@ fn a_reader_of_standard_error_that_is_gone_refuses_runs() {
 
 #[test]
 fn a_copy_on_standard_error_that_nobody_reads_delays_nothing() {
-    let lab = lab(|lab| format!("sinks = [{{ kind = \"file\", path = {:?} }}, {{ kind = \"stderr\" }}]", lab.log()));
+    let lab = lab(|lab| {
+        format!("sinks = [{{ kind = \"file\", path = {:?} }}, {{ kind = \"stderr\" }}]", lab.log())
+    });
     fifo(&lab);
     let reader = idle(&lab);
     let mut served = served_with_stderr(&lab);
@@ -161,7 +163,8 @@ fn a_confined_server_connects_its_sinks_again_and_reaches_their_port_only() {
 
 #[test]
 fn with_on_failure_kill_runs_that_go_on_are_killed() {
-    let lab = lab(|lab| format!("on_failure = \"kill\"\nsinks = [{{ kind = \"file\", path = {:?} }}]", lab.log()));
+    let lab =
+        lab(|lab| format!("on_failure = \"kill\"\nsinks = [{{ kind = \"file\", path = {:?} }}]", lab.log()));
     let mut served = Served::start(&lab);
     let going = served.send_run(json!({"command": lab.probe(), "args": ["pause"]}));
     eventually("it runs", || records(&lab.log()).iter().any(|record| record["event_type"] == "run.start"));
@@ -181,7 +184,8 @@ fn with_on_failure_kill_runs_that_go_on_are_killed() {
 
 #[test]
 fn with_on_failure_exit_the_server_ends_with_74() {
-    let lab = lab(|lab| format!("on_failure = \"exit\"\nsinks = [{{ kind = \"file\", path = {:?} }}]", lab.log()));
+    let lab =
+        lab(|lab| format!("on_failure = \"exit\"\nsinks = [{{ kind = \"file\", path = {:?} }}]", lab.log()));
     let mut served = Served::start(&lab);
     assert!(!served.run(call(&lab)).1);
     fs::rename(lab.at("audit"), lab.at("away")).unwrap();
