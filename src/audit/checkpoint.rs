@@ -9,9 +9,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::body::{Body, Site};
-use super::chain::Head;
-use super::record;
+use super::body::{Body, Level, Site};
+use super::chain::{Head, ascii};
 use super::signing::Signer;
 
 /// When checkpoints are due, and the key that signs them.
@@ -67,8 +66,7 @@ impl Checkpoints {
         }
         self.covered = Some(head.seq + 1);
         self.since = None;
-        let sig = settings.signer.sign(head);
-        Some(record::checkpoint(site, head, settings.signer.id(), &sig))
+        Some(body(site, head, &settings.signer))
     }
 
     /// The write failed, and nobody knows whether the checkpoint stands: the next write makes another one.
@@ -77,4 +75,15 @@ impl Checkpoints {
             self.covered = Some(0);
         }
     }
+}
+
+/// `audit.checkpoint` over the record before it.
+fn body(site: &Site, head: &Head, signer: &Signer) -> Body {
+    let mut body = Body::new(site, Level::Info, "audit.checkpoint");
+    body.integer("head_seq", head.seq);
+    body.plain("head_hash", ascii(&head.hash));
+    body.plain("key_id", signer.id());
+    body.plain("sig", &signer.sign(head));
+    body.message(&format!("checkpoint at record {}", head.seq));
+    body
 }

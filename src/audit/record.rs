@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use super::Context;
 use super::argv::{Argv, TOTAL};
 use super::body::{Body, Level, Site};
-use super::chain::{ENVELOPE, Head, MAX_LINE, ascii};
+use super::chain::{ENVELOPE, MAX_LINE};
 use super::escape::{bound, cap};
 use super::facts::{
     ConsentFacts, Ending, PolicyLoad, PolicyReject, RunAsked, RunDenied, RunEnd, RunJudged, RunStart,
@@ -501,17 +501,6 @@ pub(super) fn rotate(site: &Site, aside: &Aside) -> Body {
     body.plain("prev_file", &name);
     body.integer("prev_records", aside.records);
     body.message(&format!("audit log rotated: {name} is closed"));
-    body
-}
-
-/// `audit.checkpoint` over the record before it.
-pub(super) fn checkpoint(site: &Site, head: &Head, key_id: &str, sig: &str) -> Body {
-    let mut body = Body::new(site, Level::Info, "audit.checkpoint");
-    body.integer("head_seq", head.seq);
-    body.plain("head_hash", ascii(&head.hash));
-    body.plain("key_id", key_id);
-    body.plain("sig", sig);
-    body.message(&format!("checkpoint at record {}", head.seq));
     body
 }
 

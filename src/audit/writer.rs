@@ -154,20 +154,6 @@ impl Writer {
         }
     }
 
-    /// Writes a checkpoint where one is due, or, at the end of a file, where anything is not covered.
-    fn checkpoint(&mut self, last: bool) {
-        let left = self.checkpoints.wait();
-        if self.trouble.is_some() || left.is_none_or(|left| !last && !left.is_zero()) {
-            return;
-        }
-        self.closing = last;
-        let error = self.attempt(&[], true).error;
-        self.closing = false;
-        if let Some(error) = error {
-            self.note_trouble(&error);
-        }
-    }
-
     /// Goes on in the file that stands at the path now.
     fn adopt(&mut self) {
         if self.trouble.is_none()
@@ -509,5 +495,6 @@ fn is_full(error: &AuditError) -> bool {
     matches!(error.source.kind(), StorageFull | QuotaExceeded | WriteZero)
 }
 
+mod covered;
 #[cfg(test)]
 mod tests;

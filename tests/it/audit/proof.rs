@@ -82,7 +82,10 @@ fn a_checkpoint_ends_the_log_and_every_cut_tail_shows() {
     let head: Anchor = report.head.unwrap().parse().unwrap();
     let good = fs::read(&path).unwrap();
     let copy = dir.path().join("copy.jsonl");
-    for cut in 0..good.len() {
+    // Behind every record, and at every byte of the last one.
+    let ends = good.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let last = lines(&path).pop().unwrap().len() + 1;
+    for cut in ends.filter(|end| *end < good.len()).chain(good.len() - last..good.len()) {
         fs::write(&copy, &good[..cut]).unwrap();
         let report = check(&copy, &key, None);
         assert!(report.broken.is_some() || report.after_checkpoint != Some(0), "cut at {cut}");
@@ -113,17 +116,30 @@ fn checkpoints_come_after_so_many_records_and_over_restarts() {
 
 #[test]
 fn a_key_that_a_run_could_read_is_refused() {
-    let lab = crate::support::Lab::plain();
-    let write = |key: &Path, read: &str| {
-        let text = fs::read_to_string(lab.policy()).unwrap();
-        let policy = lab.at("keyed.toml");
-        fs::write(&policy, format!("{text}\n{read}\n[audit]\ncheckpoint_key = \"{}\"\n", key.display()))
-            .unwrap();
-        let output = cofferdam(&["check", "--policy", policy.to_str().unwrap()]);
-        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
+    let dir = tempfile::tempdir().unwrap();
+    let (workspace, keys) = (dir.path().join("ws"), dir.path().join("keys"));
+    fs::create_dir(&workspace).unwrap();
+    fs::create_dir(&keys).unwrap();
+    let said = |key: &Path, read: &[&str], audit: &str| {
+        let policy = dir.path().join("policy.toml");
+        let text = format!(
+            "version = 1\nallow = [\"ls\"]\n[workspace]\npath = {workspace:?}\n[sandbox]\nread = {read:?}\n\
+             [audit]\nsinks = [{{ kind = \"stderr\" }}]\ncheckpoint_key = {key:?}\n{audit}\n"
+        );
+        fs::write(&policy, text).unwrap();
+        let output = cofferdam(&["check", policy.to_str().unwrap()]);
+        (output.status.code(), String::from_utf8([output.stderr, output.stdout].concat()).unwrap())
     };
-    let inside = lab.ws().join("checkpoint.key");
-    assert!(write(&inside, "").contains("inside of the workspace"), "{}", write(&inside, ""));
+    let key = keys.join("checkpoint.key");
+    assert_eq!(said(&key, &["@libraries"], "").0, Some(0), "{}", said(&key, &["@libraries"], "").1);
+    let refused = |answer: (Option<i32>, String), why: &str| {
+        assert!(answer.0 != Some(0) && answer.1.contains(why), "{why}: {answer:?}");
+    };
+    refused(said(&workspace.join("k"), &["@libraries"], ""), "inside of the workspace");
+    refused(said(&key, &["@libraries", keys.to_str().unwrap()], ""), "commands may read");
+    refused(said(Path::new("k"), &["@libraries"], ""), "checkpoint_key");
+    refused(said(&key, &["@libraries"], "redact = [\"(\"]"), "redact");
+    refused(said(&key, &["@libraries"], "redact = [\"x*\"]"), "empty text");
 }
 
 fn cofferdam(args: &[&str]) -> Output {
