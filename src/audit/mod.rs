@@ -86,6 +86,10 @@ pub struct Context {
     pub toolkit: Option<String>,
     /// MCP session, or one made for a stdio connection.
     pub session_id: Option<String>,
+    /// Who was authenticated, and how; absent: nobody was.
+    pub caller: Option<Caller>,
+    /// The other end of the connection.
+    pub peer: Peer,
     /// JSON-RPC id as JSON text.
     pub request_id: Option<String>,
     /// `clientInfo.name`.
@@ -100,6 +104,26 @@ pub struct Context {
     pub line: Option<LinePart>,
     /// The batch that it belongs to.
     pub batch: Option<Batch>,
+}
+
+/// Somebody who was authenticated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Name in the policy, or what the kernel or a certificate says.
+    pub principal: String,
+    /// `bearer`, `mtls` or `peercred`.
+    pub auth: &'static str,
+}
+
+/// The other end of a connection, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Address of a TCP peer.
+    pub address: Option<std::net::SocketAddr>,
+    /// Pid of the process at the other end of a Unix socket, when it connected.
+    pub pid: Option<u32>,
+    /// Its user.
+    pub uid: Option<u32>,
 }
 
 /// A command of a line, or the line.

@@ -44,9 +44,14 @@ fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Foun
     body.text_if("protocol_version", context.protocol_version.as_deref(), 40, found);
     if let Some(transport) = context.transport {
         body.plain("transport", transport);
-        body.integer_if("peer_pid", site.origin.peer_pid.map(u64::from));
-        body.integer_if("peer_uid", site.origin.peer_uid.map(u64::from));
-        body.plain("auth", "none");
+        let peer = &context.peer;
+        body.text_if("peer_ip", peer.address.map(|at| at.ip().to_string()).as_deref(), 45, found);
+        body.integer_if("peer_port", peer.address.map(|at| u64::from(at.port())));
+        body.integer_if("peer_pid", peer.pid.or(site.origin.peer_pid).map(u64::from));
+        body.integer_if("peer_uid", peer.uid.or(site.origin.peer_uid).map(u64::from));
+        let caller = context.caller.as_ref();
+        body.text_if("principal", caller.map(|caller| caller.principal.as_str()), 128, found);
+        body.plain("auth", caller.map_or("none", |caller| caller.auth));
     }
     body.text_if("request_id", context.request_id.as_deref(), 128, found);
     if let Some(line) = &context.line {

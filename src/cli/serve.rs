@@ -1,9 +1,11 @@
-//! `cofferdam serve`: an MCP server on standard input and output.
+//! `cofferdam serve`: an MCP server on standard input and output, on a TCP address or on a Unix socket.
 //!
-//! Standard output carries frames and nothing else; the log and the one start-up warning go to
+//! On standard output there are frames and nothing else; the log and the one start-up warning go to
 //! standard error. Exit status 0 when the client left or a signal asked for the end, 125 when
 //! cofferdam itself failed.
 
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,7 +13,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::policy::{PolicyArgs, ToolkitArgs};
 use crate::appliance::Appliance;
-use crate::mcp::{self, Ended, Offer, words};
+use crate::config::Config;
+use crate::mcp::http::{Http, Listener, Principals};
+use crate::mcp::{self, Ended, Offer, ServeError, words};
 
 /// What is logged. Fixed: below `warn` rmcp logs whole requests and results.
 const LOG: &str = "warn,cofferdam=info,rmcp=warn";
@@ -22,6 +26,9 @@ const WORKERS: usize = 2;
 ///
 /// Speaks MCP on standard input and output until the client closes its end or SIGTERM, SIGINT or
 /// SIGHUP comes; every command that still runs is then killed with all of its descendants.
+///
+/// With --listen or --unix it serves many clients over Streamable HTTP at /mcp: SIGTERM lets runs end for
+/// server.http.drain, SIGHUP reads token files again. See docs/http.md.
 ///
 /// Without --policy, an environment with ALLOW_COMMANDS (as mcp-shell-server has it) is the policy: the
 /// tool is shell_execute, and the workspace is writable.
@@ -34,6 +41,10 @@ Examples:
   cofferdam serve --config mcp.json            the toolkits of a JSON file, under the built-in policy
   cofferdam serve --tool Shell='{\"allow\":[\"git\",\"rg\"],\"timeout\":10}'
                                                one toolkit, without a file
+  cofferdam serve --listen 127.0.0.1:8000 --token-file token
+                                               over HTTP, for clients that send what is in the file
+  cofferdam serve --unix /run/cofferdam/mcp.sock
+                                               over a socket, for whoever may open it
 
 In the configuration of an MCP client:
   {\"mcpServers\": {\"cofferdam\": {\"command\": \"cofferdam\", \"args\": [\"serve\", \"--policy\", \"policy.toml\"]}}}")]
@@ -43,14 +54,23 @@ pub struct Args {
     #[command(flatten)]
     toolkits: ToolkitArgs,
     /// Speak MCP on standard input and output (the default)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["listen", "unix"])]
     stdio: bool,
+    /// Serve Streamable HTTP on this address, such as 127.0.0.1:8000
+    #[arg(long, value_name = "ADDR", conflicts_with = "unix")]
+    listen: Option<SocketAddr>,
+    /// Serve Streamable HTTP on this Unix socket (mode 0660)
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+    /// Bearer tokens, one a line: whoever sends one may use everything that the policy allows
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 }
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> ExitCode {
-    // The only transport there is; the flag says so for those who want to read it.
-    let Args { policy, toolkits, stdio: _ } = args;
+    // Without another one; the flag says so for those who want to read it.
+    let Args { policy, toolkits, stdio: _, listen, unix, token_file } = args;
     log_to_stderr();
     let config = match policy.load_toolkits(&toolkits) {
         Ok(config) => config,
@@ -59,6 +79,14 @@ pub fn run(args: Args) -> ExitCode {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
+    if token_file.is_some() && listen.is_none() && unix.is_none() {
+        return failed("--token-file is of use only with --listen or --unix");
+    }
+    // Before the walls: nothing can be bound behind them.
+    let way = match way(&config, listen, unix.as_deref(), token_file) {
+        Ok(way) => way,
+        Err(error) => return failed(&error),
+    };
     // Before the runtime: the launcher is started from a single thread.
     let appliance = match Appliance::start_confined(config) {
         Ok(appliance) => Arc::new(appliance),
@@ -75,16 +103,14 @@ pub fn run(args: Args) -> ExitCode {
         Err(error) => return failed(&format!("start of the async runtime failed: {error}")),
     };
     let status = runtime.block_on(async {
-        if let Err(error) = appliance.announce(Some("stdio")).await {
-            return failed(&error.to_string());
-        }
-        let status = match mcp::serve_stdio(Arc::clone(&appliance)).await {
+        let status = match served(&appliance, way).await {
             Ok(Ended::Closed) => ExitCode::SUCCESS,
             Ok(Ended::Signal(name)) => {
                 tracing::info!("{name}: stopped");
                 ExitCode::SUCCESS
             }
-            Err(error) => failed(&error.to_string()),
+            Err(Failed::Start(error)) => return failed(&error),
+            Err(Failed::Serve(error)) => failed(&error.to_string()),
         };
         match appliance.stop().await {
             Ok(()) => status,
@@ -94,6 +120,58 @@ pub fn run(args: Args) -> ExitCode {
     // A blocking read of standard input cannot be taken back: it must not hold up the end.
     runtime.shutdown_background();
     status
+}
+
+/// How clients reach the server.
+enum Way {
+    Stdio,
+    Http(Listener, Principals),
+}
+
+fn way(
+    config: &Config,
+    listen: Option<SocketAddr>,
+    unix: Option<&Path>,
+    token_file: Option<PathBuf>,
+) -> Result<Way, String> {
+    let principals = Principals::of(config, token_file)?;
+    let authenticated = principals.authenticate();
+    let listener = match (listen, unix) {
+        (None, None) => return Ok(Way::Stdio),
+        (Some(address), _) => {
+            if !authenticated {
+                tracing::warn!("anybody who reaches {address} may call: there is no authentication");
+            }
+            Listener::tcp(address, authenticated)
+        }
+        (None, Some(path)) => Listener::unix(path),
+    };
+    Ok(Way::Http(listener.map_err(|error| error.to_string())?, principals))
+}
+
+enum Failed {
+    /// Before anything was served.
+    Start(String),
+    Serve(ServeError),
+}
+
+async fn served(appliance: &Arc<Appliance>, way: Way) -> Result<Ended, Failed> {
+    let start = |error: &dyn std::fmt::Display| Failed::Start(error.to_string());
+    match way {
+        Way::Stdio => {
+            appliance.announce(Some("stdio")).await.map_err(|error| start(&error))?;
+            mcp::serve_stdio(Arc::clone(appliance)).await.map_err(Failed::Serve)
+        }
+        Way::Http(listener, principals) => {
+            let (at, transport) = (listener.to_string(), listener.transport());
+            let http = appliance.config().http.clone();
+            let server = Http::new(Arc::clone(appliance), listener, http, principals);
+            let server = server.map_err(|error| start(&error))?;
+            appliance.announce(Some(transport)).await.map_err(|error| start(&error))?;
+            tracing::info!("serving MCP over HTTP at /mcp on {at}");
+            server.serve(|| {}).await.map_err(Failed::Serve)
+        }
+    }
 }
 
 /// Log lines on standard error, without colours: clients keep them as they are.

@@ -7,7 +7,9 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ArgumentPattern, ArgumentRules, Command, Config, Limits, OnFailure, RunUser, Sink};
+use super::{
+    ArgumentPattern, ArgumentRules, Command, Config, HttpConfig, Limits, OnFailure, Principal, RunUser, Sink,
+};
 
 /// `sha256:` and 64 hex digits.
 pub(super) fn of(config: &Config) -> String {
@@ -30,7 +32,7 @@ fn canonical(config: &Config) -> Value {
         })
     };
     let server = &config.server;
-    json!({
+    let mut all = json!({
         "version": 1,
         "workspace": [config.workspace.path.display().to_string(), config.workspace.write, config.workspace.repository_write],
         "path": config.environment.path,
@@ -64,7 +66,46 @@ fn canonical(config: &Config) -> Value {
         // What an agent is told can change what it does.
         "server": [&server.name, &server.version, &server.description, &server.instructions],
         "tools": [server.tools.toolkits, server.tools.command_run, server.tools.shell_execute, server.operators],
+    });
+    // Only where there is one, so that a policy without keeps the digest it had.
+    if let Some(all) = all.as_object_mut() {
+        if !config.principals.is_empty() {
+            all.insert("principals".to_owned(), config.principals.iter().map(principal).collect());
+        }
+        if config.http != HttpConfig::default() {
+            all.insert("http".to_owned(), http(&config.http));
+        }
+    }
+    all
+}
+
+/// Who is let in and with what: tokens by their digests, which the policy holds.
+fn principal((name, one): (&String, &Principal)) -> Value {
+    let hex =
+        |token: &[u8; super::DIGEST]| token.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    json!({
+        "name": name,
+        "tokens": sorted(one.tokens.iter().map(hex)),
+        "token_file": one.token_file.as_ref().map(|path| path.display().to_string()),
+        "uids": sorted(&one.uids),
+        "certificates": sorted(&one.certificates),
+        "toolkits": one.toolkits.as_ref().map(sorted),
+        "limits": [one.jobs, one.max_jobs, Some(one.sessions), Some(one.requests)],
+        "requests_per_minute": one.requests_per_minute,
     })
+}
+
+fn http(http: &HttpConfig) -> Value {
+    json!([
+        sorted(&http.hosts),
+        sorted(&http.origins),
+        http.resource,
+        sorted(&http.authorization_servers),
+        http.connections,
+        nanos(http.session_idle),
+        nanos(http.read_timeout),
+        nanos(http.drain),
+    ])
 }
 
 fn limits(limits: &Limits) -> Value {

@@ -95,6 +95,7 @@ pub const KEYS: &[Key] = &[
     key("", "command", Kind::Named("command.NAME"), "", "one table an allowed command; the key is the exact string a caller sends"),
     key("", "toolkit", Kind::Named("toolkit.PREFIX"), "one toolkit sh with every command", "tool prefixes: [toolkit.sh] gives the tool sh_run; several stand side by side"),
     key("", "server", Kind::Section("server"), "", "what `serve` tells clients about itself"),
+    key("", "principal", Kind::Named("principal.NAME"), "none: see docs/http.md", "who may call over HTTP or a Unix socket, and with what"),
 
     key("workspace", "path", Kind::Text, "required (built-in policy: the current directory)", "absolute path of an existing directory"),
     key("workspace", "write", Kind::Bool, "false", "whether commands may write below it"),
@@ -182,6 +183,26 @@ pub const KEYS: &[Key] = &[
     key("server", "tools", Kind::List, r#"["toolkits"]"#, "tools that are offered: toolkits (those of every prefix), command_run (several commands in one call), shell_execute (one array with operators as elements)"),
     key("server", "operators", Kind::Bool, "false", "whether ;, && and || are operators of shell_execute; | and redirections always are"),
     key("server", "instructions", Kind::Text, "absent", "text for the agent, before the instructions of cofferdam"),
+    key("server", "http", Kind::Section("server.http"), "", "the listener of serve --listen and --unix"),
+    key("server.http", "hosts", Kind::List, "[]", "Host values that are accepted beside loopback names and the address itself: name, or name:port"),
+    key("server.http", "origins", Kind::List, "[]", "Origin values that are accepted, exactly, beside the address itself: https://app.example:443"),
+    key("server.http", "resource", Kind::Text, "that of the address", "URL that clients know the endpoint by (RFC 9728)"),
+    key("server.http", "authorization_servers", Kind::List, "[]", "issuers of tokens, told to clients (RFC 9728); tokens are checked against principal.NAME alone"),
+    key("server.http", "connections", Kind::Count(1, 65_536), "256", "connections at the same time; a new one takes the place of the one that is idle for longest"),
+    key("server.http", "session_idle", Kind::Duration(SECOND, MONTH), "30m", "how long a session of the older protocol era is kept without a message; never shorter than limits.max_timeout"),
+    key("server.http", "read_timeout", Kind::Duration(100, 3600 * SECOND), "10s", "how long the head of a request may take, and then its body"),
+    key("server.http", "drain", Kind::Duration(0, 3600 * SECOND), "5s", "how long runs may go on after SIGTERM before they are killed"),
+
+    key("principal.NAME", "token_sha256", Kind::List, "[]", "SHA-256 of each of its bearer tokens, 64 hex digits (printf %s TOKEN | sha256sum)"),
+    key("principal.NAME", "token_file", Kind::Text, "absent", "absolute path of a file with its tokens, one a line; read at start and again at SIGHUP"),
+    key("principal.NAME", "uid", Kind::List, "[]", "users (\"1000\") whose processes it is on a Unix socket when they send no token"),
+    key("principal.NAME", "certificate", Kind::List, "[]", "DNS names of the client certificates that it is known by (server.tls.client_ca)"),
+    key("principal.NAME", "toolkits", Kind::List, "every toolkit", "prefixes that it may use; command_run and shell_execute only where it is one"),
+    key("principal.NAME", "jobs", Kind::Count(1, 4096), "limits.jobs", "its runs at the same time, background jobs included"),
+    key("principal.NAME", "max_jobs", Kind::Count(1, 4096), "limits.max_jobs", "its background jobs at the same time"),
+    key("principal.NAME", "sessions", Kind::Count(1, 65_536), "64", "its sessions of the older protocol era at the same time"),
+    key("principal.NAME", "requests", Kind::Count(1, 65_536), "128", "its requests that are answered at the same time"),
+    key("principal.NAME", "requests_per_minute", Kind::Count(1, 100_000_000), "6000", "its requests a minute; a tenth of it may come at once"),
 ];
 
 /// The keys of one section, in the order of the table.

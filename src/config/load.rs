@@ -15,8 +15,8 @@ use super::error::ConfigError;
 use super::program::Programs;
 use super::read::{Reader, Section};
 use super::{
-    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, sections,
-    toolkits,
+    Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, principals,
+    sections, toolkits,
 };
 
 /// A policy larger than this is a mistake.
@@ -187,6 +187,7 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let grammars = grammar_files::read(loader, root, workspace.as_ref());
     let toolkits = toolkits::read(loader, root, &names, &limits, workspace.as_ref());
     let server = toolkits::server(loader, root);
+    let (http, principals) = (principals::http(loader, root), principals::read(loader, root, &toolkits));
     unasked(loader, root, &names, &toolkits);
     Some(Config {
         source: loader.source.clone(),
@@ -203,6 +204,8 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
         argument_rules: sections::argument_rules(root),
         toolkits,
         server,
+        http,
+        principals,
         missing: Vec::new(),
         grammars,
         programs: programs?,

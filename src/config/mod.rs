@@ -24,6 +24,7 @@ mod load;
 mod manifest;
 pub mod places;
 mod predecessor;
+mod principals;
 pub mod program;
 mod read;
 mod sections;
@@ -39,6 +40,7 @@ pub use kernel::Switch;
 pub use load::LoadOptions;
 pub use manifest::Manifest;
 pub(crate) use manifest::json_kind;
+pub use principals::{DIGEST, HttpConfig, Principal};
 pub use toolkits::{Offered, ServerIdentity, Toolkit};
 pub use values::Requirement;
 
@@ -79,6 +81,10 @@ pub struct Config {
     pub toolkits: BTreeMap<String, Toolkit>,
     /// What a server of this policy tells clients about itself.
     pub server: ServerIdentity,
+    /// The listener of a server of this policy.
+    pub http: HttpConfig,
+    /// Who may call over HTTP or a Unix socket, by name.
+    pub principals: BTreeMap<String, Principal>,
     /// What the built-in policy names and this host lacks: one line each, `NAME: …; remedy`.
     pub missing: Vec<String>,
     /// The operator's own option grammars.

@@ -38,6 +38,11 @@ struct Held {
 }
 
 impl Asked {
+    /// An id that some other table keeps: what is held is let go with the request.
+    pub(super) fn elsewhere(asked: RequestId) -> Self {
+        Self(asked, Place(Arc::new(Held { permit: Mutex::default(), _counted: Arc::default() })))
+    }
+
     /// Holds `permit` until the answer has been written, or nobody wants it any more.
     pub(super) fn hold(&self, permit: OwnedSemaphorePermit) {
         *self.1.0.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);

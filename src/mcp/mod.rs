@@ -1,8 +1,8 @@
 //! The MCP room: tools, schemas and transport in front of the appliance.
 //!
 //! Purpose: speak MCP (both the `initialize` era and the 2026-07-28 era) over standard input and
-//! output, turn a `tools/call` into one [`Call`](crate::appliance::Call) and its outcome into the
-//! promised payload. Inputs: JSON-RPC lines and an [`Appliance`](crate::appliance::Appliance).
+//! output or over HTTP (`http/`), turn a `tools/call` into one [`Call`](crate::appliance::Call) and its
+//! outcome into the promised payload. Inputs: JSON-RPC lines and an [`Appliance`](crate::appliance::Appliance).
 //! Called by `cli/serve`; knows nothing of how a process starts or how a verdict comes about.
 
 mod arguments;
@@ -11,6 +11,9 @@ mod batch;
 mod channel;
 mod consent;
 mod cursor;
+mod from;
+mod hangup;
+pub mod http;
 mod in_flight;
 mod instalment;
 mod job_arguments;
@@ -32,6 +35,7 @@ mod tasks;
 #[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
 mod toolbox;
 mod tools;
+mod trace;
 mod unread;
 mod unwound;
 mod wire;

@@ -16,15 +16,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::{Admits, Channel};
 use super::cursor::Cursors;
+use super::from::Arrival;
 use super::in_flight::Asked;
 use super::job_end::End;
 use super::level::{SessionLevel, SetLevel};
 use super::offer::{Ceilings, Kit, Offer};
 use super::render::Escapes;
 use super::runner::Runner;
-use super::stdio::OVER;
 use super::tools::{self, Entry, Verb};
-use super::{arguments, consent, level, listen, payload, stream, unwound, words};
+use super::trace::trace;
+use super::{arguments, consent, hangup, level, listen, payload, stream, unwound, words};
 use crate::appliance::{Call, Outcome};
 use crate::audit::Context;
 use crate::config::ServerIdentity;
@@ -36,30 +37,26 @@ pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The tools do not change while the server runs.
 const TOOLS_TTL_MS: u64 = 300_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
-const TYPED_METHODS: [&str; 6] = [
-    "tools/call",
-    "tools/list",
-    "server/discover",
-    "tasks/get",
-    "tasks/update",
-    "tasks/cancel",
-];
+const TYPED_METHODS: [&str; 6] =
+    ["tools/call", "tools/list", "server/discover", "tasks/get", "tasks/update", "tasks/cancel"];
 
-/// One connection.
+/// One connection, or one caller with several ([`Server::another`]), which share jobs and places.
 pub(super) struct Server<R> {
     pub(super) runner: Arc<R>,
     pub(super) offer: Arc<Offer>,
     pub(super) tools: Arc<[Entry]>,
     pub(super) info: ServerConfig,
+    /// Who may answer for consent, and in the records the session of a connection without one of its own.
     session: String,
     transport: &'static str,
     places: Arc<Semaphore>,
+    most: usize,
     /// Its jobs: they end with it.
     pub(super) jobs: Arc<Jobs<End>>,
-    pub(super) cursors: Cursors,
+    pub(super) cursors: Arc<Cursors>,
     pub(super) level: Arc<SessionLevel>,
     /// Places of subscriptions.
-    pub(super) listens: Semaphore,
+    pub(super) listens: Arc<Semaphore>,
     pub(super) stop: CancellationToken,
 }
 
@@ -71,6 +68,18 @@ impl<R: Runner> Server<R> {
         stop: CancellationToken,
     ) -> Self {
         let offer = runner.offer();
+        Self::offering(runner, offer, transport, places, stop)
+    }
+
+    /// The same for a caller who is offered less.
+    pub(super) fn offering(
+        runner: Arc<R>,
+        offer: Offer,
+        transport: &'static str,
+        places: Arc<Semaphore>,
+        stop: CancellationToken,
+    ) -> Self {
+        let most = places.available_permits();
         let bounds = |own: Ceilings| Bounds {
             running: own.max_jobs,
             finished: own.max_finished_jobs,
@@ -94,18 +103,44 @@ impl<R: Runner> Server<R> {
             session: uuid::Uuid::new_v4().to_string(),
             transport,
             places,
+            most,
             jobs: Arc::new(jobs),
-            cursors: Cursors::default(),
+            cursors: Arc::default(),
             level: Arc::default(),
-            listens: Semaphore::new(listen::MOST),
+            listens: Arc::new(Semaphore::new(listen::MOST)),
             stop,
+        }
+    }
+
+    /// The same for the connections of one caller, whose name stands for them where consent is asked for.
+    pub(super) fn of(mut self, caller: &str) -> Self {
+        self.session = caller.to_owned();
+        self
+    }
+
+    /// One more connection of the same caller: what it wants to hear is its own.
+    pub(super) fn another(&self) -> Self {
+        Self {
+            runner: Arc::clone(&self.runner),
+            offer: Arc::clone(&self.offer),
+            tools: Arc::clone(&self.tools),
+            info: self.info.clone(),
+            session: self.session.clone(),
+            transport: self.transport,
+            places: Arc::clone(&self.places),
+            most: self.most,
+            jobs: Arc::clone(&self.jobs),
+            cursors: Arc::clone(&self.cursors),
+            level: Arc::default(),
+            listens: Arc::clone(&self.listens),
+            stop: self.stop.clone(),
         }
     }
 
     /// A place among the calls that are handed on at the same time.
     pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, String> {
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            let most = self.offer.jobs.saturating_add(OVER);
+            let most = self.most;
             format!("busy: {most} calls are under way already; call again when one has ended")
         })
     }
@@ -115,11 +150,14 @@ impl<R: Runner> Server<R> {
         let asked = request.extensions.get::<Asked>().map_or(&request.id, |asked| &asked.0);
         let client = request.client_info();
         let (client_name, client_version) = client.map(|client| (client.name, client.version)).unzip();
+        let from = Arrival::of(&request.extensions);
         Context {
             transport: Some(self.transport),
             tool: Some(tool.to_owned()),
             toolkit: None,
-            session_id: Some(self.session.clone()),
+            session_id: from.session(level::is_modern(request), &self.session),
+            caller: from.caller(),
+            peer: from.peer(),
             request_id: Some(asked.clone().into_json_value().to_string()),
             client_name,
             client_version,
@@ -327,8 +365,9 @@ impl<R: Runner> ServerHandler for Server<R> {
     async fn call_tool(
         &self,
         params: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _linked = hangup::link(&mut context);
         let Some(entry) = self.tools.iter().find(|entry| entry.tool.name == params.name) else {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {}", params.name), None));
         };
@@ -431,48 +470,5 @@ fn implementation(own: &ServerIdentity) -> Implementation {
     match &own.description {
         Some(description) => told.with_description(description.clone()),
         None => told,
-    }
-}
-
-/// Trace id and parent span id of a W3C `traceparent` (version 00); anything else is ignored.
-fn trace(traceparent: &str) -> Option<(String, String)> {
-    let mut parts = traceparent.split('-');
-    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let hex = |text: &str, len: usize| {
-        text.len() == len && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let zero = |text: &str| text.bytes().all(|byte| byte == b'0');
-    let good = version == "00"
-        && hex(trace, 32)
-        && hex(span, 16)
-        && hex(flags, 2)
-        && !zero(trace)
-        && !zero(span)
-        && parts.next().is_none();
-    good.then(|| (trace.to_owned(), span.to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::trace;
-
-    #[test]
-    fn only_well_formed_trace_parents_are_taken_over() {
-        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        assert_eq!(
-            trace(good),
-            Some(("0af7651916cd43dd8448eb211c80319c".to_owned(), "b7ad6b7169203331".to_owned()))
-        );
-        for bad in [
-            "",
-            "00",
-            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
-        ] {
-            assert_eq!(trace(bad), None, "{bad}");
-        }
     }
 }

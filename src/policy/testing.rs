@@ -65,6 +65,8 @@ pub(crate) fn config(names: &[&str]) -> Config {
         argument_rules: true,
         toolkits: BTreeMap::from([("sh".to_owned(), Toolkit::plain("sh", None))]),
         server: Default::default(),
+        http: crate::config::HttpConfig::default(),
+        principals: BTreeMap::new(),
         missing: Vec::new(),
         grammars: Vec::new(),
         programs: Programs::new("/nonexistent"),

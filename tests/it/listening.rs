@@ -53,7 +53,8 @@ async fn fault_20_a_task_is_told_of_when_it_is_listened_to_and_when_it_ends() {
     assert_eq!(last["params"]["status"], "completed", "{last}");
     assert_eq!(last["params"]["_meta"][ID], "ear");
     assert_eq!(last["params"]["result"]["structuredContent"]["stdout"], "built\n");
-    let mut got = client.ask(2, "tasks/get", declaring(&[TASKS], json!({"taskId": task}))).await["result"].clone();
+    let mut got =
+        client.ask(2, "tasks/get", declaring(&[TASKS], json!({"taskId": task}))).await["result"].clone();
     let mut told = last["params"].clone();
     for one in [&mut got, &mut told] {
         let one = one.as_object_mut().unwrap();
@@ -64,13 +65,19 @@ async fn fault_20_a_task_is_told_of_when_it_is_listened_to_and_when_it_ends() {
     // One that is over already is told of at once.
     listen(&mut client, "late", json!({"taskIds": [task]})).await;
     let late = client.next().await;
-    assert_eq!((&late["params"]["status"], &late["params"]["_meta"][ID]), (&json!("completed"), &json!("late")));
+    assert_eq!(
+        (&late["params"]["status"], &late["params"]["_meta"][ID]),
+        (&json!("completed"), &json!("late"))
+    );
 }
 
 #[tokio::test]
 async fn jobs_are_told_of_by_one_event_for_the_start_and_one_for_the_end() {
     let mut client = Client::start();
-    assert_eq!(listen(&mut client, "jobs", json!({JOBS: true, "toolsListChanged": true})).await, json!({JOBS: true}));
+    assert_eq!(
+        listen(&mut client, "jobs", json!({JOBS: true, "toolsListChanged": true})).await,
+        json!({JOBS: true})
+    );
     let task = start(&mut client, 1, "sleep").await;
     let (job, _) = task.rsplit_once('.').unwrap();
     let mut heard = std::mem::take(&mut client.heard);
