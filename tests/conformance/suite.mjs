@@ -22,7 +22,7 @@ const REVISIONS = ["2025-11-25", "2026-07-28"];
 const PATIENCE = 60_000;
 const SCENARIO = "120000";
 
-// Starts a server and finds out where it listens.
+// Starts a server and finds out where it listens (a port that is not the 0 that was asked for).
 async function started(command, args, env) {
   const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
   const lines = [];
@@ -30,7 +30,7 @@ async function started(command, args, env) {
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         lines.push(line);
-        const found = /(127\.0\.0\.1:\d+)/.exec(line);
+        const found = /(127\.0\.0\.1:[1-9]\d*)/.exec(line);
         if (found) done(found[1]);
       });
     }
