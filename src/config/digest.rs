@@ -88,7 +88,6 @@ fn principal((name, one): (&String, &Principal)) -> Value {
         "tokens": sorted(one.tokens.iter().map(hex)),
         "token_file": one.token_file.as_ref().map(|path| path.display().to_string()),
         "uids": sorted(&one.uids),
-        "certificates": sorted(&one.certificates),
         "toolkits": one.toolkits.as_ref().map(sorted),
         "limits": [one.jobs, one.max_jobs, Some(one.sessions), Some(one.requests)],
         "requests_per_minute": one.requests_per_minute,

@@ -166,6 +166,8 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
         argument_rules: true,
         toolkits: BTreeMap::new(),
         server: Default::default(),
+        http: cofferdam::config::HttpConfig::default(),
+        principals: BTreeMap::new(),
         missing: Vec::new(),
         grammars: Vec::new(),
         programs: Programs::new("/nonexistent"),
