@@ -10,7 +10,7 @@ use std::time::Duration;
 use cofferdam::config::program::Programs;
 use cofferdam::config::workspace::Workspace;
 use cofferdam::config::{
-    AuditConfig, Config, Environment, HttpConfig, Limits, OnFailure, RunUser, SandboxConfig, Source,
+    AuditConfig, Config, Environment, Limits, OnFailure, RunUser, SandboxConfig, Source,
 };
 use cofferdam::policy::Policy;
 use serde_json::Value;
@@ -115,8 +115,6 @@ pub(crate) fn policy() -> Policy {
 pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
     let root = std::fs::File::open("/").unwrap();
     let config = Config {
-        http: HttpConfig::default(),
-        principals: BTreeMap::new(),
         source: Source::Builtin,
         digest: String::new(),
         workspace: Arc::new(Workspace {
