@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use http::request::Parts;
 use rmcp::model::{
     ClientCapabilities, ClientRequest, CustomNotification, CustomRequest, CustomResult, ErrorCode, ErrorData,
     ExtensionCapabilities, JsonObject, NotificationMetaObject, RequestId, ServerNotification,
@@ -45,6 +46,19 @@ pub(super) fn whole(request: &mut ClientRequest, message: &[u8]) {
     // What cannot be read again stays as it is, and is then a method that nobody serves.
 }
 
+/// Beside a request that came over HTTP: its filter is packed.
+#[derive(Debug, Clone)]
+pub(super) struct Packed;
+
+/// The body of a request to listen with its filter in an array. rmcp, which reads the messages of HTTP itself,
+/// drops what it does not know of a filter, and hands on as it is what is none.
+pub(super) fn packed(body: &[u8]) -> Option<Vec<u8>> {
+    let mut message: Value = serde_json::from_slice(body).ok()?;
+    let filter = message.get_mut("params")?.get_mut("notifications")?;
+    *filter = Value::Array(vec![filter.take()]);
+    serde_json::to_vec(&message).ok()
+}
+
 /// What a client wants to be told of.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wanted {
@@ -55,9 +69,10 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(params: Option<&Value>) -> Result<Self, ErrorData> {
+    fn read(params: Option<&Value>, packed: bool) -> Result<Self, ErrorData> {
         let wrong = |what: &str| ErrorData::invalid_params(format!("params of {METHOD}: {what}"), None);
         let filter = params.and_then(|params| params.get("notifications"));
+        let filter = if packed { filter.and_then(|packed| packed.get(0)) } else { filter };
         let filter = filter.filter(|filter| filter.is_object());
         let filter = filter.ok_or_else(|| wrong("notifications must be an object"))?;
         let standard = serde_json::from_value::<SubscriptionFilter>(filter.clone())
@@ -166,7 +181,9 @@ impl<R: Runner> Server<R> {
         if !level::is_modern(context) {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, METHOD, None));
         }
-        let wanted = Wanted::read(params)?;
+        let parts = context.extensions.get::<Parts>();
+        let packed = parts.is_some_and(|parts| parts.extensions.get::<Packed>().is_some());
+        let wanted = Wanted::read(params, packed)?;
         wanted.declared(context.client_capabilities().as_ref())?;
         let _place = self.listens.try_acquire().map_err(|_| {
             let text =
@@ -293,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_filter_is_read_whole_or_refused() {
-        let read = |filter: Value| Wanted::read(Some(&json!({"notifications": filter})));
+        let read = |filter: Value| Wanted::read(Some(&json!({"notifications": filter})), false);
         assert_eq!(read(json!({})).unwrap(), Wanted::default());
         let tools = read(json!({"toolsListChanged": true, "later": 5})).unwrap();
         assert_eq!(tools, Wanted { tools: true, ..Wanted::default() });
@@ -311,7 +328,19 @@ mod tests {
         ] {
             assert_eq!(read(wrong).unwrap_err().code, ErrorCode::INVALID_PARAMS);
         }
-        assert!(Wanted::read(None).is_err());
+        assert!(Wanted::read(None, false).is_err());
+    }
+
+    #[test]
+    fn a_filter_is_packed_for_the_way_over_http_and_unpacked_again() {
+        let body = json!({"id": 1, "method": METHOD, "params": {"notifications": {JOBS: true}, "_meta": {}}});
+        let packed: Value = serde_json::from_slice(&packed(body.to_string().as_bytes()).unwrap()).unwrap();
+        assert!(Wanted::read(packed.get("params"), true).unwrap().jobs);
+        assert!(Wanted::read(packed.get("params"), false).is_err(), "nobody packs it by hand");
+        assert!(Wanted::read(body.get("params"), true).is_err());
+        for none in [&b"{"[..], b"5", br#"{"params": {}}"#] {
+            assert!(super::packed(none).is_none());
+        }
     }
 
     #[test]

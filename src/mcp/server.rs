@@ -56,7 +56,7 @@ pub(super) struct Server<R> {
     pub(super) cursors: Arc<Cursors>,
     pub(super) level: Arc<SessionLevel>,
     /// Places of subscriptions.
-    pub(super) listens: Semaphore,
+    pub(super) listens: Arc<Semaphore>,
     pub(super) stop: CancellationToken,
 }
 
@@ -99,7 +99,7 @@ impl<R: Runner> Server<R> {
             jobs: Arc::new(jobs),
             cursors: Arc::default(),
             level: Arc::default(),
-            listens: Semaphore::new(listen::MOST),
+            listens: Arc::new(Semaphore::new(listen::MOST)),
             stop,
         }
     }
@@ -127,7 +127,7 @@ impl<R: Runner> Server<R> {
             jobs: Arc::clone(&self.jobs),
             cursors: Arc::clone(&self.cursors),
             level: Arc::default(),
-            listens: Semaphore::new(listen::MOST),
+            listens: Arc::clone(&self.listens),
             stop: self.stop.clone(),
         }
     }

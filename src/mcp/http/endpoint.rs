@@ -25,6 +25,7 @@ use super::refusal::{PARSE_ERROR, last, later, method, refusal, unauthenticated}
 use super::watch::{Alarm, Watched};
 use crate::mcp::from::Origin;
 use crate::mcp::hangup::HangUp;
+use crate::mcp::listen;
 use crate::mcp::runner::Runner;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -101,10 +102,10 @@ pub(super) async fn answer<R: Runner>(
 /// What is refused before anything was begun.
 async fn handled<R: Runner>(
     hub: &Hub<R>,
-    served: &Served<R>,
+    served: &Served,
     request: Request,
 ) -> Result<Response<Body>, Response<Body>> {
-    let (parts, incoming) = request.into_parts();
+    let (mut parts, incoming) = request.into_parts();
     let malformed = |response| {
         hub.counters.malformed.up();
         response
@@ -119,13 +120,20 @@ async fn handled<R: Runner>(
                 hub.counters.limited.up();
                 return Err(later(10, &error.to_string()));
             }
-            bytes
+            let listens = peek.method.as_deref() == Some(listen::METHOD) && hub.other.get().is_none();
+            match listens.then(|| listen::packed(&bytes)).flatten() {
+                Some(packed) => {
+                    parts.extensions.insert(listen::Packed);
+                    Bytes::from(packed)
+                }
+                None => bytes,
+            }
         }
         Method::GET | Method::DELETE => Bytes::new(),
         _ => return Err(method()),
     };
-    let response = served.service.handle(Request::from_parts(parts, Full::new(bytes))).await;
-    Ok(told(response.map(Body::new)).await)
+    let response = (served.handle)(Request::from_parts(parts, Full::new(bytes))).await;
+    Ok(told(response).await)
 }
 
 /// rmcp's own refusals are plain text: the same in JSON, and what it could not parse as 400.
