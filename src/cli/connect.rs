@@ -91,7 +91,9 @@ pub fn run(args: Args) -> ExitCode {
     let status = runtime.block_on(async {
         if let Err(error) = reachable(&unix, Duration::from_secs(wait)).await {
             let path = unix.display();
-            return failed(&format!("connecting to {path} failed: {error}; start cofferdam serve --unix {path}"));
+            return failed(&format!(
+                "connecting to {path} failed: {error}; start cofferdam serve --unix {path}"
+            ));
         }
         let (reader, writer) = stdio_pipes();
         match bridge(Endpoint::Unix(unix), token, reader, writer).await {

@@ -81,7 +81,8 @@ fn canonical(config: &Config) -> Value {
 
 /// Who is let in and with what: tokens by their digests, which the policy holds.
 fn principal((name, one): (&String, &Principal)) -> Value {
-    let hex = |token: &[u8; super::DIGEST]| token.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex =
+        |token: &[u8; super::DIGEST]| token.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     json!({
         "name": name,
         "tokens": sorted(one.tokens.iter().map(hex)),

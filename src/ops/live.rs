@@ -143,7 +143,8 @@ impl Live {
         let live = Arc::clone(self);
         // It reads files, of which there may be many.
         let loaded = tokio::task::spawn_blocking(move || live.loaded()).await;
-        let new = loaded.map_err(|e| ReloadError::Internal(format!("the load of the policy failed: {e}")))??;
+        let new =
+            loaded.map_err(|e| ReloadError::Internal(format!("the load of the policy failed: {e}")))??;
         let (old, new) = (self.now(), Arc::new(new));
         let (previous, digest) = (old.config().digest.clone(), new.config().digest.clone());
         new.announce_policy(Some(previous.clone())).await?;

@@ -130,9 +130,16 @@ fn the_modern_era_is_bridged_without_a_session() {
     writeln!(to, "not json\n[]\n{call}").unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!([next(), next()].map(|mut answer| answer["error"]["code"].take()), [json!(-32700), json!(-32600)]);
+    assert_eq!(
+        [next(), next()].map(|mut answer| answer["error"]["code"].take()),
+        [json!(-32700), json!(-32600)]
+    );
     let answer = next();
-    assert_eq!((&answer["id"], &answer["result"]["resultType"]), (&json!("a"), &json!("complete")), "{answer}");
+    assert_eq!(
+        (&answer["id"], &answer["result"]["resultType"]),
+        (&json!("a"), &json!("complete")),
+        "{answer}"
+    );
     assert_eq!(answer["result"]["structuredContent"]["stdout"], "plain\n");
     drop(to);
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -177,9 +184,8 @@ fn health_and_readiness_ask_nobody_who_he_is() {
         assert!(text.contains(&format!("{{\"status\":\"{status}\"}}")), "{text}");
     }
     assert!(get(socket(), "/metrics").starts_with("HTTP/1.1 4"), "counters have an address of their own");
-    let health = |socket: &str| {
-        Ran::of(&Command::new(BINARY).args(["health", "--unix", socket]).output().unwrap())
-    };
+    let health =
+        |socket: &str| Ran::of(&Command::new(BINARY).args(["health", "--unix", socket]).output().unwrap());
     assert_eq!(health(up.socket().to_str().unwrap()).status, 0);
     assert_eq!(health("/nonexistent.sock").status, 125);
 
@@ -224,7 +230,8 @@ fn counters_are_text_that_prometheus_reads() {
 fn parsed(text: &str) -> Vec<(String, f64)> {
     let name = regex::Regex::new("^[a-zA-Z_:][a-zA-Z0-9_:]*$").unwrap();
     let sample =
-        regex::Regex::new(r#"^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-z]+="(?:[^"\\\n]|\\.)*"\})? ([0-9.]+)$"#).unwrap();
+        regex::Regex::new(r#"^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-z]+="(?:[^"\\\n]|\\.)*"\})? ([0-9.]+)$"#)
+            .unwrap();
     let (mut samples, mut family, mut families) = (Vec::new(), (String::new(), String::new()), Vec::new());
     for line in text.lines() {
         if let Some(help) = line.strip_prefix("# HELP ") {
@@ -242,7 +249,8 @@ fn parsed(text: &str) -> Vec<(String, f64)> {
         } else {
             let found = sample.captures(line).unwrap_or_else(|| panic!("no sample: {line}"));
             let own = &found[1];
-            let suffixes: &[&str] = if family.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            let suffixes: &[&str] =
+                if family.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
             assert!(suffixes.iter().any(|suffix| own == format!("{}{suffix}", family.0)), "{line}");
             let whole = format!("{own}{}", found.get(2).map_or("", |labels| labels.as_str()));
             assert!(samples.iter().all(|(known, _)| *known != whole), "twice: {line}");

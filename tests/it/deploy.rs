@@ -105,9 +105,15 @@ fn the_policy_for_http_is_the_same_but_for_the_network() {
 fn the_policy_for_kubernetes_asks_for_what_a_pod_can_have() {
     let mut text = fs::read_to_string(root().join(POLICY_HTTP)).unwrap();
     let changes = [
-        ("    \"writable-noexec\", \"workspace-mount\", \"workspace-read-only\", \"audit-mount\", \"policy-protected\", \"no-setuid\",\n", "    \"workspace-read-only\", \"policy-protected\", \"no-setuid\",\n"),
+        (
+            "    \"writable-noexec\", \"workspace-mount\", \"workspace-read-only\", \"audit-mount\", \"policy-protected\", \"no-setuid\",\n",
+            "    \"workspace-read-only\", \"policy-protected\", \"no-setuid\",\n",
+        ),
         (" \"read-only-root\", \"writable-known\",\n", " \"read-only-root\",\n"),
-        ("    \"pids-limit<=1024\", \"process-limit<=1024\", \"memory-limit\", \"hidepid\",\n", "    \"memory-limit\",\n"),
+        (
+            "    \"pids-limit<=1024\", \"process-limit<=1024\", \"memory-limit\", \"hidepid\",\n",
+            "    \"memory-limit\",\n",
+        ),
         ("# The policy for compose.http.yaml:", "# The policy for deploy/kubernetes:"),
     ];
     for (old, new) in changes {

@@ -75,7 +75,10 @@ impl Bridge {
         if message.kind == Kind::Request {
             self.say(&own_words(&message.id, &failed)).await;
         } else {
-            eprintln!("cofferdam: a {} was not taken: {failed}", if message.method.is_empty() { "answer" } else { &message.method });
+            eprintln!(
+                "cofferdam: a {} was not taken: {failed}",
+                if message.method.is_empty() { "answer" } else { &message.method }
+            );
         }
     }
 
@@ -125,7 +128,9 @@ impl Bridge {
         let start = Instant::now();
         loop {
             match self.wire.send(method.clone(), ENDPOINT, &all, body.map(<[u8]>::to_vec)).await {
-                Err(WireError::Unsent { .. }) if start.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+                Err(WireError::Unsent { .. }) if start.elapsed() < PATIENCE => {
+                    tokio::time::sleep(PAUSE).await
+                }
                 other => return other,
             }
         }

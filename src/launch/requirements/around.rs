@@ -126,8 +126,12 @@ fn executable(host: &Host) -> Result<(), Unmet> {
         }
     }
     let places = host.writable.as_ref().map_err(|why| (why.clone(), EXECUTABLE))?;
-    let open: Vec<MountFlags> =
-        places.iter().chain(&host.provided).filter(|flags| !flags.noexec && !flags.read_only).cloned().collect();
+    let open: Vec<MountFlags> = places
+        .iter()
+        .chain(&host.provided)
+        .filter(|flags| !flags.noexec && !flags.read_only)
+        .cloned()
+        .collect();
     if open.is_empty() {
         Ok(())
     } else {
