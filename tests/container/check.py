@@ -297,7 +297,7 @@ def same_service():
                      for name in ("compose.yaml", "compose.http.yaml"))
     differ = {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
     check("compose.http.yaml is compose.yaml but for the network",
-          differ == {"command", "network_mode", "networks", "volumes"}, differ)
+          differ == {"command", "healthcheck", "network_mode", "networks", "volumes"}, differ)
     own = {"/etc/cofferdam/token", "/etc/cofferdam/policy.toml", "/socket"}
     mounts = [{v for v in one["volumes"] if not any(place in v for place in own)} for one in (first, second)]
     check("… and their other volumes are the same", mounts[0] == mounts[1], mounts)

@@ -12,6 +12,7 @@ use crate::scan::root;
 const SECCOMP: &str = "deploy/seccomp/cofferdam.json";
 const POLICY: &str = "deploy/policy.toml";
 const POLICY_HTTP: &str = "deploy/policy-http.toml";
+const POLICY_KUBERNETES: &str = "deploy/kubernetes/policy.yaml";
 const COMMAND: &str = "COFFERDAM_REWRITE=1 cargo test --test it -- deploy::";
 
 /// Compares, or writes where it is asked to.
@@ -97,6 +98,35 @@ fn the_policy_for_http_is_the_same_but_for_the_network() {
         text = text.replace(old, new);
     }
     is(POLICY_HTTP, &text);
+}
+
+/// In a pod: its mounts cannot be noexec, and there is no limit of processes, hidepid or network `none` to ask for.
+#[test]
+fn the_policy_for_kubernetes_asks_for_what_a_pod_can_have() {
+    let mut text = fs::read_to_string(root().join(POLICY_HTTP)).unwrap();
+    let changes = [
+        (
+            "    \"writable-noexec\", \"workspace-mount\", \"workspace-read-only\", \"audit-mount\", \"policy-protected\", \"no-setuid\",\n",
+            "    \"workspace-read-only\", \"policy-protected\", \"no-setuid\",\n",
+        ),
+        (" \"read-only-root\", \"writable-known\",\n", " \"read-only-root\",\n"),
+        (
+            "    \"pids-limit<=1024\", \"process-limit<=1024\", \"memory-limit\", \"hidepid\",\n",
+            "    \"memory-limit\",\n",
+        ),
+        ("# The policy for compose.http.yaml:", "# The policy for deploy/kubernetes:"),
+    ];
+    for (old, new) in changes {
+        assert_eq!(text.matches(old).count(), 1, "{POLICY_HTTP} has no longer: {old}");
+        text = text.replace(old, new);
+    }
+    let indented: String = text
+        .lines()
+        .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") })
+        .collect();
+    let head = "# Generated from deploy/policy-http.toml: a test holds it to that.\napiVersion: v1\nkind: ConfigMap\n\
+                metadata:\n  name: cofferdam-policy\ndata:\n  policy.toml: |\n";
+    is(POLICY_KUBERNETES, &format!("{head}{indented}"));
 }
 
 /// Every program of the policy is in the image, and no other.

@@ -55,6 +55,7 @@ mod mcp_faults;
 mod mcp_protocol;
 mod mcp_stand_in;
 mod mcp_stdio;
+mod mounted_git;
 mod operator;
 mod paths;
 mod plain;
