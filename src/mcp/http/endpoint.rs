@@ -21,7 +21,7 @@ use super::body;
 use super::hub::Hub;
 use super::metadata;
 use super::principals::Served;
-use super::refusal::{PARSE_ERROR, last, later, method, refusal, unauthenticated};
+use super::refusal::{PARSE_ERROR, Refused, last, later, method, refusal, unauthenticated};
 use super::watch::{Alarm, Watched};
 use crate::mcp::from::Origin;
 use crate::mcp::hangup::HangUp;
@@ -82,7 +82,7 @@ pub(super) async fn answer<R: Runner>(
         Ok(response) => response,
         Err(refused) => {
             alarm.disarm();
-            refused
+            *refused
         }
     };
     let (mut parts, inner) = response.into_parts();
@@ -103,9 +103,9 @@ async fn handled<R: Runner>(
     hub: &Hub<R>,
     served: &Served<R>,
     request: Request,
-) -> Result<Response<Body>, Response<Body>> {
+) -> Result<Response<Body>, Refused> {
     let (parts, incoming) = request.into_parts();
-    let malformed = |response| {
+    let malformed = |response: Refused| {
         hub.counters.malformed.up();
         response
     };
@@ -117,12 +117,12 @@ async fn handled<R: Runner>(
             let opens = peek.method.as_deref() == Some("initialize") && !parts.headers.contains_key(SESSION);
             if opens && let Err(error) = served.sessions.room().await {
                 hub.counters.limited.up();
-                return Err(later(10, &error.to_string()));
+                return Err(Box::new(later(10, &error.to_string())));
             }
             bytes
         }
         Method::GET | Method::DELETE => Bytes::new(),
-        _ => return Err(method()),
+        _ => return Err(Box::new(method())),
     };
     let response = served.service.handle(Request::from_parts(parts, Full::new(bytes))).await;
     Ok(told(response.map(Body::new)).await)
