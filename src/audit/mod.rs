@@ -42,8 +42,8 @@ use crate::ops::Histogram;
 
 pub(crate) use escape::is_risky;
 pub use facts::{
-    ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, PolicyReject, RunAsked, RunDenied, RunEnd, RunJudged,
-    RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
+    ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, PolicyReject, RunAsked, RunDenied,
+    RunEnd, RunJudged, RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 pub use open_run::OpenRun;
 

@@ -17,7 +17,8 @@ use super::body::{Body, Level, Site};
 use super::chain::{ENVELOPE, MAX_LINE};
 use super::escape::{bound, cap};
 use super::facts::{
-    ConsentFacts, Ending, PolicyLoad, PolicyReject, RunAsked, RunDenied, RunEnd, RunJudged, RunStart, ServerStart, Stamps,
+    ConsentFacts, Ending, PolicyLoad, PolicyReject, RunAsked, RunDenied, RunEnd, RunJudged, RunStart,
+    ServerStart, Stamps,
 };
 use super::redact::{self, Found};
 

@@ -81,13 +81,13 @@ fn canonical(config: &Config) -> Value {
 
 /// Who is let in and with what: tokens by their digests, which the policy holds.
 fn principal((name, one): (&String, &Principal)) -> Value {
-    let hex = |token: &[u8; super::DIGEST]| token.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex =
+        |token: &[u8; super::DIGEST]| token.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     json!({
         "name": name,
         "tokens": sorted(one.tokens.iter().map(hex)),
         "token_file": one.token_file.as_ref().map(|path| path.display().to_string()),
         "uids": sorted(&one.uids),
-        "certificates": sorted(&one.certificates),
         "toolkits": one.toolkits.as_ref().map(sorted),
         "limits": [one.jobs, one.max_jobs, Some(one.sessions), Some(one.requests)],
         "requests_per_minute": one.requests_per_minute,

@@ -196,7 +196,6 @@ pub const KEYS: &[Key] = &[
     key("principal.NAME", "token_sha256", Kind::List, "[]", "SHA-256 of each of its bearer tokens, 64 hex digits (printf %s TOKEN | sha256sum)"),
     key("principal.NAME", "token_file", Kind::Text, "absent", "absolute path of a file with its tokens, one a line; read at start and again at SIGHUP"),
     key("principal.NAME", "uid", Kind::List, "[]", "users (\"1000\") whose processes it is on a Unix socket when they send no token"),
-    key("principal.NAME", "certificate", Kind::List, "[]", "DNS names of the client certificates that it is known by (server.tls.client_ca)"),
     key("principal.NAME", "toolkits", Kind::List, "every toolkit", "prefixes that it may use; command_run and shell_execute only where it is one"),
     key("principal.NAME", "jobs", Kind::Count(1, 4096), "limits.jobs", "its runs at the same time, background jobs included"),
     key("principal.NAME", "max_jobs", Kind::Count(1, 4096), "limits.max_jobs", "its background jobs at the same time"),

@@ -77,12 +77,17 @@ pub fn trusted(path: &Path, workspace: &Workspace) -> Result<(), String> {
         let place = place.display();
         if ![0, own].contains(&meta.uid()) {
             let uid = meta.uid();
-            return Err(format!("{place} belongs to the user {uid}: give it to root or to the server's user"));
+            return Err(format!(
+                "{place} belongs to the user {uid}: give it to root or to the server's user"
+            ));
         }
         // In a sticky directory only the owner of a file replaces it.
         let sticky = depth > 0 && meta.mode() & 0o1000 != 0;
         if meta.mode() & 0o022 != 0 && !sticky {
-            return Err(format!("{place} can be written by others (mode {:04o}): chmod go-w", meta.mode() & 0o7777));
+            return Err(format!(
+                "{place} can be written by others (mode {:04o}): chmod go-w",
+                meta.mode() & 0o7777
+            ));
         }
     }
     Ok(())

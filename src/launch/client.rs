@@ -110,7 +110,8 @@ impl Launcher {
         let process = step!("launcher", command.spawn())?;
         drop(command); // and with it the launcher's end of the pair
         // From here on it is reaped whatever happens.
-        let mut control = Control { socket: ours, process, known: HashMap::new(), forget: false, group: None };
+        let mut control =
+            Control { socket: ours, process, known: HashMap::new(), forget: false, group: None };
         let socket = control.socket.as_fd();
         let gone = || LaunchError::new("launcher", 0, "the launcher process ended while it was set up");
         step!("launcher", wire::send(socket, setup, &[], &[]))?;
@@ -264,7 +265,9 @@ impl Inner {
             let Ok(stub) = Self::make(inner, prepared).await else { return };
             let made = Waiting { stub, runtime: tokio::runtime::Handle::current().id() };
             // Another task may have been quicker; the stub ends with its socket.
-            if lock(&inner.warm).map_or(true, |mut warm| warm.keep(&prepared.digest, generation, made).is_some()) {
+            if lock(&inner.warm)
+                .map_or(true, |mut warm| warm.keep(&prepared.digest, generation, made).is_some())
+            {
                 return;
             }
         }

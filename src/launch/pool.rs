@@ -218,7 +218,11 @@ mod tests {
             pool.ended("a");
             pool.keep("a", 0, one).is_none()
         }));
-        assert_eq!((pool.keep("a", 0, 20), pool.keep("a", 0, 21)), (None, Some(21)), "so many have never run");
+        assert_eq!(
+            (pool.keep("a", 0, 20), pool.keep("a", 0, 21)),
+            (None, Some(21)),
+            "so many have never run"
+        );
         assert!(pool.is_large());
         pool.trim(Instant::now());
         assert!(pool.is_large(), "not yet");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, ListToolsResult, MetaObject,
-    PaginatedRequestParams, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
+    CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, ListToolsResult,
+    MetaObject, PaginatedRequestParams, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
 use serde_json::Value;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::{Admits, Channel};
 use super::cursor::Cursors;
+use super::from::Arrival;
 use super::in_flight::Asked;
 use super::job_end::End;
 use super::level::{SessionLevel, SetLevel};
@@ -22,9 +23,8 @@ use super::offer::{Ceilings, Kit, Offer};
 use super::render::Escapes;
 use super::runner::Runner;
 use super::tools::{Entry, Verb};
-use super::view::{View, Views};
-use super::from::Arrival;
 use super::trace::trace;
+use super::view::{View, Views};
 use super::{arguments, consent, hangup, level, payload, stream, unwound};
 use crate::appliance::{Call, Outcome};
 use crate::audit::Context;

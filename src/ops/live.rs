@@ -40,9 +40,12 @@ pub enum ReloadError {
     /// Others could have written it.
     #[error("not read again: {0}")]
     Untrusted(String),
-    /// Examples of it do not hold, or it does not fit together.
+    /// It does not fit together.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// Examples of it do not hold.
+    #[error("examples do not hold: {0}")]
+    Examples(String),
     /// It changes what was set up at start.
     #[error("a reload cannot change {}: restart the server for it", .0.join(", "))]
     Fixed(Vec<String>),
@@ -58,9 +61,9 @@ impl ReloadError {
     /// The field `error_code` of the record.
     fn code(&self) -> &'static str {
         match self {
-            Self::Invalid(_) => "policy_invalid",
+            Self::Invalid(_) | Self::Policy(_) => "policy_invalid",
             Self::Untrusted(_) => "policy_untrusted",
-            Self::Policy(_) => "policy_examples",
+            Self::Examples(_) => "policy_examples",
             Self::Fixed(_) => "policy_needs_restart",
             Self::Audit(_) => "audit_unavailable",
             Self::Internal(_) => "internal",
@@ -143,7 +146,8 @@ impl Live {
         let live = Arc::clone(self);
         // It reads files, of which there may be many.
         let loaded = tokio::task::spawn_blocking(move || live.loaded()).await;
-        let new = loaded.map_err(|e| ReloadError::Internal(format!("the load of the policy failed: {e}")))??;
+        let new =
+            loaded.map_err(|e| ReloadError::Internal(format!("the load of the policy failed: {e}")))??;
         let (old, new) = (self.now(), Arc::new(new));
         let (previous, digest) = (old.config().digest.clone(), new.config().digest.clone());
         new.announce_policy(Some(previous.clone())).await?;
@@ -167,7 +171,13 @@ impl Live {
         if !fixed.is_empty() {
             return Err(ReloadError::Fixed(fixed));
         }
-        Ok(old.renewed(config)?)
+        let new = old.renewed(config)?;
+        let failed = new.failed_examples();
+        if !failed.is_empty() {
+            let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
+            return Err(ReloadError::Examples(failed.join("; ")));
+        }
+        Ok(new)
     }
 }
 

@@ -83,7 +83,11 @@ pub fn page(live: &Live, hub: Option<&Hub<Live>>) -> String {
     for (outcome, count) in meters.runs() {
         page.line(format_args!("cofferdam_runs_total{{outcome=\"{outcome}\"}} {count}"));
     }
-    page.head("cofferdam_refusals_total", "counter", "Calls that were refused, by rule; rules are of the policy.");
+    page.head(
+        "cofferdam_refusals_total",
+        "counter",
+        "Calls that were refused, by rule; rules are of the policy.",
+    );
     for (rule, count) in meters.refusals() {
         page.line(format_args!("cofferdam_refusals_total{{rule=\"{}\"}} {count}", label(&rule)));
     }
@@ -93,10 +97,18 @@ pub fn page(live: &Live, hub: Option<&Hub<Live>>) -> String {
         "Calls that were refused because no record of them could be made durable.",
         load(&meters.unavailable),
     );
-    page.histogram("cofferdam_run_duration_seconds", "From the start of a command to its end.", &meters.durations);
+    page.histogram(
+        "cofferdam_run_duration_seconds",
+        "From the start of a command to its end.",
+        &meters.durations,
+    );
 
     let (free, places) = now.free_places();
-    page.gauge("cofferdam_calls_in_flight", "Calls under way, those that wait included.", meters.in_flight.count());
+    page.gauge(
+        "cofferdam_calls_in_flight",
+        "Calls under way, those that wait included.",
+        meters.in_flight.count(),
+    );
     page.gauge("cofferdam_run_places", "Runs that the policy allows at the same time.", places);
     page.gauge("cofferdam_run_places_free", "Those of them that are free.", free);
     if let Ok((working, waiting)) = now.supervisors() {
@@ -104,7 +116,8 @@ pub fn page(live: &Live, hub: Option<&Hub<Live>>) -> String {
         page.line(format_args!("cofferdam_supervisors{{state=\"working\"}} {working}"));
         page.line(format_args!("cofferdam_supervisors{{state=\"waiting\"}} {waiting}"));
     }
-    let open = hub.map_or(meters.connections.count(), |hub| i64::try_from(hub.counters.open.get()).unwrap_or(i64::MAX));
+    let open = hub
+        .map_or(meters.connections.count(), |hub| i64::try_from(hub.counters.open.get()).unwrap_or(i64::MAX));
     page.gauge("cofferdam_connections", "Connections that are open.", open);
     if let Some(hub) = hub {
         listener(&mut page, hub);
@@ -112,7 +125,11 @@ pub fn page(live: &Live, hub: Option<&Hub<Live>>) -> String {
 
     let audit = now.audit();
     let (records, bytes) = audit.waiting();
-    page.gauge("cofferdam_audit_up", "1 while the required sink takes records.", u8::from(!audit.is_refusing()));
+    page.gauge(
+        "cofferdam_audit_up",
+        "1 while the required sink takes records.",
+        u8::from(!audit.is_refusing()),
+    );
     page.gauge("cofferdam_audit_queue_records", "Records that wait for the writer.", records);
     page.gauge("cofferdam_audit_queue_bytes", "Bytes of them.", bytes);
     page.histogram(
@@ -127,11 +144,23 @@ fn listener(page: &mut Page, hub: &Hub<Live>) {
     let counters = &hub.counters;
     page.gauge("cofferdam_sessions", "Sessions of the older protocol era that are open.", hub.sessions());
     page.gauge("cofferdam_http_answering", "Requests that are being answered.", counters.answering.get());
-    page.counter("cofferdam_http_connections_total", "Connections that were accepted.", counters.connections.get());
-    page.counter("cofferdam_http_requests_total", "Requests of callers who are known.", counters.requests.get());
+    page.counter(
+        "cofferdam_http_connections_total",
+        "Connections that were accepted.",
+        counters.connections.get(),
+    );
+    page.counter(
+        "cofferdam_http_requests_total",
+        "Requests of callers who are known.",
+        counters.requests.get(),
+    );
     page.counter("cofferdam_http_hung_up_total", "Calls whose client hung up.", counters.hung_up.get());
     page.counter("cofferdam_http_evicted_total", "Idle connections that made way.", counters.evicted.get());
-    page.head("cofferdam_http_refused_total", "counter", "Requests that were refused before they were calls.");
+    page.head(
+        "cofferdam_http_refused_total",
+        "counter",
+        "Requests that were refused before they were calls.",
+    );
     for (reason, count) in [
         ("unauthenticated", &counters.unauthenticated),
         ("foreign", &counters.foreign),

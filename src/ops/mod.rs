@@ -3,8 +3,8 @@
 //! Inputs: an appliance and the signals of the host. Called by `cli/serve` and the transports. No verdict is
 //! taken here: a reload hands a new policy to the appliance, which judges.
 
-mod histogram;
 pub mod health;
+mod histogram;
 pub mod live;
 pub mod meters;
 pub mod metrics;

@@ -37,7 +37,9 @@ impl Manager {
     pub fn at(name: &OsString) -> io::Result<Self> {
         let address = match name.as_bytes() {
             [b'@', abstract_name @ ..] => SocketAddr::from_abstract_name(abstract_name)?,
-            path @ [b'/', ..] => SocketAddr::from_pathname(std::path::Path::new(std::ffi::OsStr::from_bytes(path)))?,
+            path @ [b'/', ..] => {
+                SocketAddr::from_pathname(std::path::Path::new(std::ffi::OsStr::from_bytes(path)))?
+            }
             _ => {
                 let text = "NOTIFY_SOCKET is neither an absolute path nor an abstract name";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -81,7 +83,9 @@ impl Manager {
 /// The variables make no sense, or a descriptor is not open.
 pub fn handed_over() -> io::Result<Vec<OwnedFd>> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<i32>().ok());
-    let (Some(pid), Some(count)) = (number("LISTEN_PID"), number("LISTEN_FDS")) else { return Ok(Vec::new()) };
+    let (Some(pid), Some(count)) = (number("LISTEN_PID"), number("LISTEN_FDS")) else {
+        return Ok(Vec::new());
+    };
     if u32::try_from(pid).is_ok_and(|pid| pid != std::process::id()) {
         return Ok(Vec::new());
     }

@@ -61,9 +61,15 @@ async fn now(live: &Arc<Live>, why: &str, manager: &Manager) {
             for warning in &reloaded.warnings {
                 tracing::warn!("{warning}");
             }
-            tracing::warn!("{why}: policy {} is in force, in place of {}", reloaded.digest, reloaded.previous);
+            tracing::warn!(
+                "{why}: policy {} is in force, in place of {}",
+                reloaded.digest,
+                reloaded.previous
+            );
         }
-        Err(error) => tracing::error!("{why}: the policy was not taken, the one before stays in force: {error}"),
+        Err(error) => {
+            tracing::error!("{why}: the policy was not taken, the one before stays in force: {error}")
+        }
     }
     manager.tell_ready();
 }

@@ -37,8 +37,7 @@ fn a_socket_of_the_manager_is_served_and_the_manager_is_told() {
     };
     // A client may be there before the server is.
     let early = UnixStream::connect(&path).unwrap();
-    let mut child =
-        activated(&lab, listener.into()).env("NOTIFY_SOCKET", lab.at("notify")).spawn().unwrap();
+    let mut child = activated(&lab, listener.into()).env("NOTIFY_SOCKET", lab.at("notify")).spawn().unwrap();
     assert_eq!(heard(), "READY=1");
     assert!(get(early, "/readyz").starts_with("HTTP/1.1 200"));
     let pid = i32::try_from(child.id()).unwrap();
@@ -67,7 +66,8 @@ fn without_one_that_listens_nothing_is_served() {
 fn the_units_start_what_there_is() {
     let unit = |name: &str| fs::read_to_string(root().join("deploy/systemd").join(name)).unwrap();
     let (service, socket) = (unit("cofferdam.service"), unit("cofferdam.socket"));
-    let start = service.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/cofferdam ")).unwrap();
+    let start =
+        service.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/cofferdam ")).unwrap();
     let help = Command::new(BINARY).args(["serve", "--help"]).output().unwrap();
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     for flag in start.split(' ').filter(|word| word.starts_with("--")) {

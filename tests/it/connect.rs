@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::scan::root;
 use crate::support::{BINARY, Lab, Ran, Rules, Served, eventually, kill};
 
 /// A server on a Unix socket, with its log.
@@ -130,9 +131,16 @@ fn the_modern_era_is_bridged_without_a_session() {
     writeln!(to, "not json\n[]\n{call}").unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!([next(), next()].map(|mut answer| answer["error"]["code"].take()), [json!(-32700), json!(-32600)]);
+    assert_eq!(
+        [next(), next()].map(|mut answer| answer["error"]["code"].take()),
+        [json!(-32700), json!(-32600)]
+    );
     let answer = next();
-    assert_eq!((&answer["id"], &answer["result"]["resultType"]), (&json!("a"), &json!("complete")), "{answer}");
+    assert_eq!(
+        (&answer["id"], &answer["result"]["resultType"]),
+        (&json!("a"), &json!("complete")),
+        "{answer}"
+    );
     assert_eq!(answer["result"]["structuredContent"]["stdout"], "plain\n");
     drop(to);
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -158,6 +166,22 @@ fn a_server_that_dies_costs_its_calls_and_no_call_runs_twice() {
 }
 
 #[test]
+fn the_official_python_client_is_bridged() {
+    let python = root().join(".venv/bin/python");
+    assert!(python.exists(), "the Python client is not installed; make it with: tests/run test");
+    let up = Up::new(&[]);
+    let mut client = Command::new(python);
+    client.arg(root().join("tests/clients/connect_client.py")).arg(BINARY).arg(up.socket());
+    let ran = Ran::of(&client.output().unwrap());
+    assert!(ran.status == 0 && ran.stdout.trim_end().ends_with("checks passed"), "{ran:?}");
+    // What was cancelled was killed, each time.
+    let sleeps = || {
+        up.lab.records().into_iter().filter(|r| r["event_type"] == "run.end" && r["outcome"] == "cancelled")
+    };
+    eventually("they are killed", || sleeps().count() == 3);
+}
+
+#[test]
 fn without_a_server_the_bridge_fails_and_says_how_to_start_one() {
     let lab = Lab::plain();
     let path = lab.text("none.sock");
@@ -177,9 +201,8 @@ fn health_and_readiness_ask_nobody_who_he_is() {
         assert!(text.contains(&format!("{{\"status\":\"{status}\"}}")), "{text}");
     }
     assert!(get(socket(), "/metrics").starts_with("HTTP/1.1 4"), "counters have an address of their own");
-    let health = |socket: &str| {
-        Ran::of(&Command::new(BINARY).args(["health", "--unix", socket]).output().unwrap())
-    };
+    let health =
+        |socket: &str| Ran::of(&Command::new(BINARY).args(["health", "--unix", socket]).output().unwrap());
     assert_eq!(health(up.socket().to_str().unwrap()).status, 0);
     assert_eq!(health("/nonexistent.sock").status, 125);
 
@@ -219,12 +242,24 @@ fn counters_are_text_that_prometheus_reads() {
     assert!(value("cofferdam_audit_wait_seconds_count").unwrap() >= 7.0);
 }
 
+#[test]
+fn counters_are_for_this_host_unless_it_is_said_otherwise() {
+    let lab = Lab::plain();
+    let ran = |flags: &[&str]| Ran::of(&lab.command("serve").args(flags).output().unwrap());
+    let refused = ran(&["--metrics", "0.0.0.0:0"]);
+    assert_eq!(refused.status, 125);
+    assert!(refused.stderr.contains("--metrics-anywhere"), "{refused:?}");
+    // Standard input is at its end: it serves nobody, and well.
+    assert_eq!(ran(&["--metrics", "0.0.0.0:0", "--metrics-anywhere"]).status, 0);
+}
+
 /// Reads the exposition format strictly: every sample after its HELP and TYPE, names and numbers well formed, each
 /// series once, buckets cumulative up to the count.
 fn parsed(text: &str) -> Vec<(String, f64)> {
     let name = regex::Regex::new("^[a-zA-Z_:][a-zA-Z0-9_:]*$").unwrap();
     let sample =
-        regex::Regex::new(r#"^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-z]+="(?:[^"\\\n]|\\.)*"\})? ([0-9.]+)$"#).unwrap();
+        regex::Regex::new(r#"^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-z]+="(?:[^"\\\n]|\\.)*"\})? ([0-9.]+)$"#)
+            .unwrap();
     let (mut samples, mut family, mut families) = (Vec::new(), (String::new(), String::new()), Vec::new());
     for line in text.lines() {
         if let Some(help) = line.strip_prefix("# HELP ") {
@@ -242,7 +277,8 @@ fn parsed(text: &str) -> Vec<(String, f64)> {
         } else {
             let found = sample.captures(line).unwrap_or_else(|| panic!("no sample: {line}"));
             let own = &found[1];
-            let suffixes: &[&str] = if family.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            let suffixes: &[&str] =
+                if family.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
             assert!(suffixes.iter().any(|suffix| own == format!("{}{suffix}", family.0)), "{line}");
             let whole = format!("{own}{}", found.get(2).map_or("", |labels| labels.as_str()));
             assert!(samples.iter().all(|(known, _)| *known != whole), "twice: {line}");

@@ -115,8 +115,6 @@ pub(crate) fn policy() -> Policy {
 pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
     let root = std::fs::File::open("/").unwrap();
     let config = Config {
-        http: cofferdam::config::HttpConfig::default(),
-        principals: BTreeMap::new(),
         source: Source::Builtin,
         digest: String::new(),
         workspace: Arc::new(Workspace {
@@ -166,6 +164,8 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
         argument_rules: true,
         toolkits: BTreeMap::new(),
         server: Default::default(),
+        http: cofferdam::config::HttpConfig::default(),
+        principals: BTreeMap::new(),
         missing: Vec::new(),
         grammars: Vec::new(),
         programs: Programs::new("/nonexistent"),

@@ -75,7 +75,10 @@ impl Bridge {
         if message.kind == Kind::Request {
             self.say(&own_words(&message.id, &failed)).await;
         } else {
-            eprintln!("cofferdam: a {} was not taken: {failed}", if message.method.is_empty() { "answer" } else { &message.method });
+            eprintln!(
+                "cofferdam: a {} was not taken: {failed}",
+                if message.method.is_empty() { "answer" } else { &message.method }
+            );
         }
     }
 
@@ -125,7 +128,9 @@ impl Bridge {
         let start = Instant::now();
         loop {
             match self.wire.send(method.clone(), ENDPOINT, &all, body.map(<[u8]>::to_vec)).await {
-                Err(WireError::Unsent { .. }) if start.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+                Err(WireError::Unsent { .. }) if start.elapsed() < PATIENCE => {
+                    tokio::time::sleep(PAUSE).await
+                }
                 other => return other,
             }
         }
@@ -159,7 +164,7 @@ impl Bridge {
                             self.heard(id);
                         }
                         // The first event of a stream may be empty: it only has an id.
-                        if let Some(text) = pass(event.data).filter(|text| !text.is_empty()) {
+                        if let Some(text) = pass(event.data) {
                             self.say_text(text).await?;
                         }
                     }
@@ -172,6 +177,9 @@ impl Bridge {
 
     /// One message of the server, on one line.
     async fn say_text(&self, text: String) -> Result<(), Failed> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
         if !text.contains(['\n', '\r']) {
             self.say_line(text).await;
             return Ok(());

@@ -39,13 +39,19 @@ impl Message {
     /// The answer that it gets where it is no message.
     pub(super) fn read(line: &[u8]) -> Result<Self, Value> {
         let bad = |code: i32, text: &str| failure(&Value::Null, code, text);
-        let value: Value = serde_json::from_slice(line).map_err(|e| bad(-32700, &format!("not JSON: {e}")))?;
+        let value: Value =
+            serde_json::from_slice(line).map_err(|e| bad(-32700, &format!("not JSON: {e}")))?;
         let Value::Object(mut object) = value else {
-            return Err(bad(-32600, "a message is one JSON object a line; batches are of no protocol version here"));
+            return Err(bad(
+                -32600,
+                "a message is one JSON object a line; batches are of no protocol version here",
+            ));
         };
         let id = object.remove("id");
         let (kind, method) = match (object.remove("method"), &id) {
-            (Some(Value::String(method)), Some(Value::String(_) | Value::Number(_))) => (Kind::Request, method),
+            (Some(Value::String(method)), Some(Value::String(_) | Value::Number(_))) => {
+                (Kind::Request, method)
+            }
             (Some(Value::String(method)), None) => (Kind::Notification, method),
             (None, Some(_)) if object.contains_key("result") || object.contains_key("error") => {
                 (Kind::Answer, String::new())
@@ -101,9 +107,8 @@ mod tests {
 
     fn headers(line: &str) -> Vec<(String, String)> {
         let message = Message::read(line.as_bytes()).unwrap();
-        let text = |(name, value): (HeaderName, HeaderValue)| {
-            (name.to_string(), value.to_str().unwrap().to_owned())
-        };
+        let text =
+            |(name, value): (HeaderName, HeaderValue)| (name.to_string(), value.to_str().unwrap().to_owned());
         message.mirrored().into_iter().map(text).collect()
     }
 
@@ -137,7 +142,8 @@ mod tests {
                 r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{name}","_meta":{{"{VERSION}":"2026-07-28"}}}}}}"#
             )
         };
-        let expected = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "sh_run")];
+        let expected =
+            [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "sh_run")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(headers(&call("sh_run")), expected);
         assert_eq!(headers(&call("ü"))[2].1, "=?base64?w7w=?=");

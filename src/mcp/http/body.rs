@@ -68,7 +68,10 @@ pub(super) async fn read(headers: &HeaderMap, body: Body, time: Duration) -> Res
 pub(super) fn peek(body: &[u8]) -> Result<Peek<'_>, Response<Body>> {
     let bad = |code, message: &str| refusal(StatusCode::BAD_REQUEST, Some(code), message);
     if body.trim_ascii_start().first() == Some(&b'[') {
-        return Err(bad(INVALID_REQUEST, "batches are not part of this protocol: send one message a request"));
+        return Err(bad(
+            INVALID_REQUEST,
+            "batches are not part of this protocol: send one message a request",
+        ));
     }
     if values(body) > VALUES {
         let message = format!("the body holds more than {VALUES} values");

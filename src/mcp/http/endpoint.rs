@@ -41,8 +41,8 @@ pub(super) async fn answer<R: Runner>(
 ) -> Response<Body> {
     let sent = auth::take(request.headers_mut());
     let who = match &sent {
-        Sent::Nothing => hub.who(None, &connection.peer, connection.certificate()),
-        Sent::Token(token) => hub.who(Some(token.as_slice()), &connection.peer, None),
+        Sent::Nothing => hub.who(None, &connection.peer),
+        Sent::Token(token) => hub.who(Some(token.as_slice()), &connection.peer),
         Sent::Unusable => Who::Nobody,
     };
     let caller = match who {
@@ -86,7 +86,8 @@ pub(super) async fn answer<R: Runner>(
         }
     };
     let (mut parts, inner) = response.into_parts();
-    if parts.headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
+    if parts.headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
+    {
         parts.headers.insert(NO_BUFFER, HeaderValue::from_static("no"));
         parts.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
@@ -110,7 +111,8 @@ async fn handled<R: Runner>(
     };
     let bytes = match parts.method {
         Method::POST => {
-            let bytes = body::read(&parts.headers, incoming, hub.http.read_timeout).await.map_err(malformed)?;
+            let bytes =
+                body::read(&parts.headers, incoming, hub.http.read_timeout).await.map_err(malformed)?;
             let peek = body::peek(&bytes).map_err(malformed)?;
             let opens = peek.method.as_deref() == Some("initialize") && !parts.headers.contains_key(SESSION);
             if opens && let Err(error) = served.sessions.room().await {
@@ -143,9 +145,11 @@ async fn told(response: Response<Body>) -> Response<Body> {
     };
     let (status, code, text) = match status {
         // The type of the body was looked at before: what is left is a message that is none.
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-            (StatusCode::BAD_REQUEST, Some(super::refusal::INVALID_REQUEST), "the body is no message of MCP".to_owned())
-        }
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => (
+            StatusCode::BAD_REQUEST,
+            Some(super::refusal::INVALID_REQUEST),
+            "the body is no message of MCP".to_owned(),
+        ),
         StatusCode::INTERNAL_SERVER_ERROR => {
             tracing::error!(error = %text, "a request failed inside of the server");
             (status, Some(-32603), "the request failed inside of the server; its log says more".to_owned())

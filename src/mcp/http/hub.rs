@@ -106,21 +106,14 @@ impl<R: Runner> Hub<R> {
         self.all().iter().map(|served| served.sessions.count()).sum()
     }
 
-    /// Who sends this: `token` as sent, a certificate's principal, or the user at the other end of a socket.
-    pub(super) fn who(&self, token: Option<&[u8]>, peer: &Peer, certificate: Option<&[u8]>) -> Who {
+    /// Who sends this: the owner of `token`, or the user at the other end of a socket.
+    pub(super) fn who(&self, token: Option<&[u8]>, peer: &Peer) -> Who {
         if let Some(token) = token {
             let known = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
             return match tokens::owner(&known, token) {
                 Some(name) => Who::Known(caller(name, "bearer")),
                 None => Who::Nobody,
             };
-        }
-        if let Some(certificate) = certificate {
-            let mut all = self.principals.0.iter();
-            let owner = all.find(|(_, one)| super::tls::is_one_of(certificate, &one.certificates));
-            if let Some((name, _)) = owner {
-                return Who::Known(caller(name, "mtls"));
-            }
         }
         if let Some(uid) = peer.uid {
             if let Some((name, _)) = self.principals.0.iter().find(|(_, one)| one.uids.contains(&uid)) {

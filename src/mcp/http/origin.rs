@@ -56,7 +56,8 @@ impl Allowed {
             Some(port) => format!("{name}:{port}"),
             None => name.clone(),
         };
-        let bare = |name: String| name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).map(str::to_owned);
+        let bare =
+            |name: String| name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).map(str::to_owned);
         let all: Vec<String> = self.hosts.iter().map(text).collect();
         // It knows addresses of version 6 without their brackets.
         all.iter().cloned().filter_map(bare).chain(all.clone()).collect()
@@ -120,10 +121,12 @@ mod tests {
         {
             assert_eq!(told("/mcp", &[("host", good)]), Ok(()), "{good}");
         }
-        for bad in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "other.example", "0.0.0.0"] {
+        for bad in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "other.example", "0.0.0.0"]
+        {
             assert_eq!(told("/mcp", &[("host", bad)]), Err(Foreign::Host), "{bad}");
         }
-        for headers in [vec![], vec![("host", "localhost"), ("host", "localhost")], vec![("host", "a@localhost")]]
+        for headers in
+            [vec![], vec![("host", "localhost"), ("host", "localhost")], vec![("host", "a@localhost")]]
         {
             assert_eq!(told("/mcp", &headers), Err(Foreign::Malformed), "{headers:?}");
         }

@@ -66,7 +66,10 @@ impl Principals {
             }
             for digest in own {
                 if let Some((_, other)) = all.iter().find(|(known, _)| *known == digest) {
-                    let file = principal.token_file.as_ref().map_or("(policy)".into(), |path| path.display().to_string());
+                    let file = principal
+                        .token_file
+                        .as_ref()
+                        .map_or("(policy)".into(), |path| path.display().to_string());
                     let what = format!("one token is that of {name} and of {other}: give each its own");
                     if other != name {
                         return Err(TokenError::Content { path: file, what });

@@ -52,8 +52,11 @@ pub(super) fn later(seconds: u64, message: &str) -> Response<Body> {
 
 /// 405.
 pub(super) fn method() -> Response<Body> {
-    let mut response =
-        refusal(StatusCode::METHOD_NOT_ALLOWED, None, "this endpoint takes POST, and GET and DELETE of sessions");
+    let mut response = refusal(
+        StatusCode::METHOD_NOT_ALLOWED,
+        None,
+        "this endpoint takes POST, and GET and DELETE of sessions",
+    );
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
     last(response)
 }

@@ -88,7 +88,10 @@ impl<R: Runner> Http<R> {
         }
         hub.stop.cancel();
         if !hub.quiet(GRACE).await {
-            tracing::error!("runs were still not collected {} s after they were told to end", GRACE.as_secs());
+            tracing::error!(
+                "runs were still not collected {} s after they were told to end",
+                GRACE.as_secs()
+            );
         }
         // The last answers are on their way.
         let written = async {

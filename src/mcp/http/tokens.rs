@@ -20,7 +20,9 @@ const LARGEST: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// It cannot be read.
-    #[error("reading the token file {path} failed: {source}; it must be a file that the server's user can read")]
+    #[error(
+        "reading the token file {path} failed: {source}; it must be a file that the server's user can read"
+    )]
     Io {
         /// The file.
         path: String,
