@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::{Appliance, records};
 use crate::audit::{AuditError, PolicyLoad, PolicyReject};
+use crate::config::examples::{self, Failure};
 use crate::config::{Config, server_environment};
 use crate::launch::LaunchError;
 use crate::policy::consent::Consents;
@@ -44,6 +45,14 @@ impl Appliance {
             host: self.host.clone(),
             recording: self.recording.clone(),
             touched: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Examples of its policy whose verdict is another one than the policy says.
+    pub(crate) fn failed_examples(&self) -> Vec<Failure> {
+        examples::run(self.config(), |argv| {
+            let argv: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
+            self.policy.judge_argv(&argv, None).map(drop).map_err(|denial| denial.message)
         })
     }
 

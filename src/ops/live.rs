@@ -41,9 +41,12 @@ pub enum ReloadError {
     /// Others could have written it.
     #[error("not read again: {0}")]
     Untrusted(String),
-    /// Examples of it do not hold, or it does not fit together.
+    /// It does not fit together.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// Examples of it do not hold.
+    #[error("examples do not hold: {0}")]
+    Examples(String),
     /// It changes what was set up at start.
     #[error("a reload cannot change {}: restart the server for it", .0.join(", "))]
     Fixed(Vec<String>),
@@ -59,9 +62,9 @@ impl ReloadError {
     /// The field `error_code` of the record.
     fn code(&self) -> &'static str {
         match self {
-            Self::Invalid(_) => "policy_invalid",
+            Self::Invalid(_) | Self::Policy(_) => "policy_invalid",
             Self::Untrusted(_) => "policy_untrusted",
-            Self::Policy(_) => "policy_examples",
+            Self::Examples(_) => "policy_examples",
             Self::Fixed(_) => "policy_needs_restart",
             Self::Audit(_) => "audit_unavailable",
             Self::Internal(_) => "internal",
@@ -169,10 +172,16 @@ impl Live {
         if !fixed.is_empty() {
             return Err(ReloadError::Fixed(fixed));
         }
-        old.renewed(config).map_err(|unfit| match unfit {
+        let new = old.renewed(config).map_err(|unfit| match unfit {
             Unfit::Policy(error) => ReloadError::Policy(error),
             Unfit::Audit(error) => ReloadError::Audit(error),
-        })
+        })?;
+        let failed = new.failed_examples();
+        if !failed.is_empty() {
+            let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
+            return Err(ReloadError::Examples(failed.join("; ")));
+        }
+        Ok(new)
     }
 }
 

@@ -113,8 +113,6 @@ pub(crate) fn policy() -> Policy {
 pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
     let root = std::fs::File::open("/").unwrap();
     let config = Config {
-        http: cofferdam::config::HttpConfig::default(),
-        principals: BTreeMap::new(),
         source: Source::Builtin,
         digest: String::new(),
         workspace: Arc::new(Workspace {
