@@ -99,7 +99,10 @@ fn the_page_loads_nothing_and_runs_nothing() {
     assert_eq!(page.matches(policy).count(), 1);
     for tag in tags(&page) {
         let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap();
-        assert!(!["script", "img", "iframe", "link", "object", "embed", "a", "form", "base"].contains(&name), "{tag}");
+        assert!(
+            !["script", "img", "iframe", "link", "object", "embed", "a", "form", "base"].contains(&name),
+            "{tag}"
+        );
         assert!(![" href", " src", " style=", " on", "xlink"].iter().any(|word| tag.contains(word)), "{tag}");
     }
     assert!(!super::page::STYLE.contains("url(") && !super::page::STYLE.contains("@import"));
