@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use cofferdam::config::program::Programs;
 use cofferdam::config::workspace::Workspace;
-use cofferdam::config::{AuditConfig, Config, Environment, Limits, RunUser, SandboxConfig, Source};
+use cofferdam::config::{
+    AuditConfig, Config, Environment, HttpConfig, Limits, RunUser, SandboxConfig, Source,
+};
 use cofferdam::policy::Policy;
 use serde_json::Value;
 
@@ -113,6 +115,8 @@ pub(crate) fn policy() -> Policy {
 pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
     let root = std::fs::File::open("/").unwrap();
     let config = Config {
+        http: HttpConfig::default(),
+        principals: BTreeMap::new(),
         source: Source::Builtin,
         digest: String::new(),
         workspace: Arc::new(Workspace {
