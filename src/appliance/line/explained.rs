@@ -28,7 +28,11 @@ pub struct Explained {
 /// # Errors
 /// What refuses the line before a command is judged: a variable that is not passed, the target of a
 /// redirection, a directory.
-pub fn explain(policy: &Policy, list: &List, toolkit: Option<&str>) -> Result<Vec<Explained>, LineDenied> {
+pub fn explain(
+    policy: &Policy,
+    list: &List,
+    toolkit: Option<&str>,
+) -> Result<Vec<Explained>, Box<LineDenied>> {
     let request = Request { toolkit: toolkit.map(str::to_owned), ..Request::default() };
     let variables = policy.variables();
     let seen = Seen { config: Arc::clone(policy.config()), opener: None, until: None, variables, request };
@@ -36,7 +40,7 @@ pub fn explain(policy: &Policy, list: &List, toolkit: Option<&str>) -> Result<Ve
         let (denial, of) = *refused;
         let stage = of.as_ref().map(|(number, _)| *number);
         let name = of.and_then(|(_, request)| request.argv.into_iter().next()).unwrap_or_default();
-        LineDenied { denial, stage, name: String::from_utf8_lossy(&name).into_owned() }
+        Box::new(LineDenied { denial, stage, name: String::from_utf8_lossy(&name).into_owned() })
     })?;
     let of = |request: Request| Explained { argv: request.argv, cwd: request.cwd, env: request.env };
     Ok(expanded.stages.into_iter().map(|stage| of(stage.request)).collect())
