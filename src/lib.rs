@@ -48,6 +48,7 @@ pub mod config;
 mod fault;
 pub mod launch;
 pub mod mcp;
+pub mod ops;
 pub mod policy;
 pub mod run;
 pub mod sandbox;

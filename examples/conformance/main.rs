@@ -251,7 +251,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{listener}");
     tokio::runtime::Runtime::new()?.block_on(async {
         let http = Http::new(Arc::new(Nothing), listener, HttpConfig::default(), Principals::default())?;
-        http.answering(move || fixture.clone()).serve(|| {}).await?;
+        http.answering(move || fixture.clone()).serve(axum::Router::new(), || {}).await?;
         Ok::<_, Box<dyn Error>>(())
     })
 }

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use cofferdam::appliance::{Call, Judged, LineCall, LineDenied, LineOutcome, Outcome};
-use cofferdam::audit::AuditError;
+use cofferdam::audit::{AuditError, BatchEnd, BatchStart, Context};
 use cofferdam::mcp::{Offer, Runner};
 use cofferdam::policy::{Denial, Reason, RuleKind};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,23 @@ impl Runner for Nothing {
     fn run_line(&self, _: LineCall, _: CancellationToken) -> impl Future<Output = LineOutcome> + Send {
         let denied = LineDenied { denial: denial(), stage: None, name: String::new() };
         ready(LineOutcome::Denied(Box::new(denied)))
+    }
+
+    fn batch_start(
+        &self,
+        _: &Context,
+        _: &BatchStart,
+    ) -> impl Future<Output = Result<(), AuditError>> + Send {
+        ready(Ok(()))
+    }
+
+    fn batch_end(
+        &self,
+        _: &Context,
+        _: &BatchStart,
+        _: &BatchEnd,
+    ) -> impl Future<Output = Result<(), AuditError>> + Send {
+        ready(Ok(()))
     }
 
     fn judge(&self, _: Call) -> impl Future<Output = Result<Judged, AuditError>> + Send {

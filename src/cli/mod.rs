@@ -11,12 +11,15 @@ use clap::{Parser, Subcommand};
 
 pub mod audit;
 pub mod check;
+pub mod connect;
 pub mod doctor;
 pub mod exec;
 pub mod explain;
 pub mod generate;
+pub mod health;
 pub mod learn;
 mod line;
+mod log;
 pub mod policy;
 pub mod serve;
 mod terminal;
@@ -56,6 +59,8 @@ enum Command {
     Doctor(doctor::Args),
     Learn(learn::Args),
     Audit(audit::Args),
+    Connect(connect::Args),
+    Health(health::Args),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
 }
@@ -74,6 +79,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Learn(args) => learn::run(args),
         Command::Audit(args) => audit::run(args),
+        Command::Connect(args) => connect::run(args),
+        Command::Health(args) => health::run(args),
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),
     }

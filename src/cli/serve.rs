@@ -4,6 +4,8 @@
 //! standard error. Exit status 0 when the client left or a signal asked for the end, 125 when
 //! cofferdam itself failed.
 
+mod upkeep;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,11 +13,14 @@ use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 
+use super::log::Patient;
 use super::policy::{PolicyArgs, ToolkitArgs};
 use crate::appliance::Appliance;
 use crate::config::Config;
 use crate::mcp::http::{Http, Listener, Principals};
 use crate::mcp::{self, Ended, Offer, ServeError, words};
+use crate::ops::{Live, notify};
+use upkeep::{Upkeep, UpkeepArgs};
 
 /// What is logged. Fixed: below `warn` rmcp logs whole requests and results.
 const LOG: &str = "warn,cofferdam=info,rmcp=warn";
@@ -24,8 +29,10 @@ const WORKERS: usize = 2;
 
 /// Serve an agent over MCP: tools that run allowed commands, and one that lists them
 ///
-/// Speaks MCP on standard input and output until the client closes its end or SIGTERM, SIGINT or
-/// SIGHUP comes; every command that still runs is then killed with all of its descendants.
+/// Speaks MCP on standard input and output until the client closes its end or SIGTERM or SIGINT comes;
+/// every command that still runs is then killed with all of its descendants. SIGHUP loads the policy
+/// again (one that is not valid leaves the policy in force, and says so) and goes on in the audit file that
+/// stands at its path now.
 ///
 /// With --listen or --unix it serves many clients over Streamable HTTP at /mcp: SIGTERM lets runs end for
 /// server.http.drain, SIGHUP reads token files again. See docs/http.md.
@@ -62,15 +69,20 @@ pub struct Args {
     /// Serve Streamable HTTP on this Unix socket (mode 0660)
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// Serve Streamable HTTP on the socket that systemd opened (LISTEN_FDS)
+    #[arg(long, conflicts_with_all = ["listen", "unix", "stdio"])]
+    activated: bool,
     /// Bearer tokens, one a line: whoever sends one may use everything that the policy allows
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    upkeep: UpkeepArgs,
 }
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> ExitCode {
     // Without another one; the flag says so for those who want to read it.
-    let Args { policy, toolkits, stdio: _, listen, unix, token_file } = args;
+    let Args { policy, toolkits, stdio: _, listen, unix, activated, token_file, upkeep } = args;
     log_to_stderr();
     let config = match policy.load_toolkits(&toolkits) {
         Ok(config) => config,
@@ -79,23 +91,28 @@ pub fn run(args: Args) -> ExitCode {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    if token_file.is_some() && listen.is_none() && unix.is_none() {
-        return failed("--token-file is of use only with --listen or --unix");
+    if token_file.is_some() && listen.is_none() && unix.is_none() && !activated {
+        return failed("--token-file is of use only with --listen, --unix or --activated");
     }
-    // Before the walls: nothing can be bound behind them.
-    let way = match way(&config, listen, unix.as_deref(), token_file) {
+    // Before the walls: nothing can be bound behind them. The sockets of systemd first: they have numbers.
+    let way = match way(&config, (listen, unix.as_deref(), activated), token_file) {
         Ok(way) => way,
+        Err(error) => return failed(&error),
+    };
+    let upkeep = match Upkeep::open(&upkeep, &toolkits, &config) {
+        Ok(upkeep) => upkeep,
         Err(error) => return failed(&error),
     };
     // Before the runtime: the launcher is started from a single thread.
     let appliance = match Appliance::start_confined(config) {
-        Ok(appliance) => Arc::new(appliance),
+        Ok(appliance) => appliance,
         Err(error) => return failed(&error.to_string()),
     };
     for warning in appliance.warnings() {
         tracing::warn!("{warning}");
     }
     tracing::warn!("{}", words::startup(&Offer::of(appliance.config())));
+    let live = Arc::new(Live::new(appliance, move || upkeep::again(&policy, &toolkits)));
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
     let runtime = match runtime {
@@ -103,7 +120,7 @@ pub fn run(args: Args) -> ExitCode {
         Err(error) => return failed(&format!("start of the async runtime failed: {error}")),
     };
     let status = runtime.block_on(async {
-        let status = match served(&appliance, way).await {
+        let status = match served(&live, way, upkeep).await {
             Ok(Ended::Closed) => ExitCode::SUCCESS,
             Ok(Ended::Signal(name)) => {
                 tracing::info!("{name}: stopped");
@@ -112,7 +129,7 @@ pub fn run(args: Args) -> ExitCode {
             Err(Failed::Start(error)) => return failed(&error),
             Err(Failed::Serve(error)) => failed(&error.to_string()),
         };
-        match appliance.stop().await {
+        match live.now().stop().await {
             Ok(()) => status,
             Err(error) => failed(&error.to_string()),
         }
@@ -130,13 +147,20 @@ enum Way {
 
 fn way(
     config: &Config,
-    listen: Option<SocketAddr>,
-    unix: Option<&Path>,
+    (listen, unix, activated): (Option<SocketAddr>, Option<&Path>, bool),
     token_file: Option<PathBuf>,
 ) -> Result<Way, String> {
     let principals = Principals::of(config, token_file)?;
     let authenticated = principals.authenticate();
     let listener = match (listen, unix) {
+        (None, None) if activated => {
+            let sockets = notify::handed_over().map_err(|e| format!("taking over sockets failed: {e}"))?;
+            let [socket] = <[_; 1]>::try_from(sockets).map_err(|sockets| {
+                let count = sockets.len();
+                format!("systemd handed over {count} sockets; --activated needs one (LISTEN_FDS, LISTEN_PID)")
+            })?;
+            Listener::handed_over(socket, authenticated)
+        }
         (None, None) => return Ok(Way::Stdio),
         (Some(address), _) => {
             if !authenticated {
@@ -155,21 +179,26 @@ enum Failed {
     Serve(ServeError),
 }
 
-async fn served(appliance: &Arc<Appliance>, way: Way) -> Result<Ended, Failed> {
+async fn served(live: &Arc<Live>, way: Way, upkeep: Upkeep) -> Result<Ended, Failed> {
     let start = |error: &dyn std::fmt::Display| Failed::Start(error.to_string());
     match way {
         Way::Stdio => {
-            appliance.announce(Some("stdio")).await.map_err(|error| start(&error))?;
-            mcp::serve_stdio(Arc::clone(appliance)).await.map_err(Failed::Serve)
+            live.now().announce(Some("stdio")).await.map_err(|error| start(&error))?;
+            let kept = upkeep.start(live, None).map_err(|error| start(&error))?;
+            let _one = live.meters().connections.one();
+            kept.ready();
+            mcp::serve_stdio(Arc::clone(live)).await.map_err(Failed::Serve)
         }
         Way::Http(listener, principals) => {
             let (at, transport) = (listener.to_string(), listener.transport());
-            let http = appliance.config().http.clone();
-            let server = Http::new(Arc::clone(appliance), listener, http, principals);
+            let http = live.now().config().http.clone();
+            let server = Http::new(Arc::clone(live), listener, http, principals);
             let server = server.map_err(|error| start(&error))?;
-            appliance.announce(Some(transport)).await.map_err(|error| start(&error))?;
+            live.now().announce(Some(transport)).await.map_err(|error| start(&error))?;
+            let kept = upkeep.start(live, Some(server.hub())).map_err(|error| start(&error))?;
             tracing::info!("serving MCP over HTTP at /mcp on {at}");
-            server.serve(|| {}).await.map_err(Failed::Serve)
+            kept.ready();
+            server.serve(kept.readiness.routes(), || kept.leave()).await.map_err(Failed::Serve)
         }
     }
 }
@@ -178,7 +207,9 @@ async fn served(appliance: &Arc<Appliance>, way: Way) -> Result<Ended, Failed> {
 fn log_to_stderr() {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(LOG))
-        .with_writer(std::io::stderr)
+        .with_writer(|| Patient)
+        // A log that cannot be written is no reason to panic in the thread that wanted to.
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false);
     if let Err(error) = subscriber.try_init() {

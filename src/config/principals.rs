@@ -274,7 +274,7 @@ mod tests {
     fn faults_of_principals_are_told_together() {
         let hex = "00".repeat(32);
         let text = format!(
-            "version = 1\nallow = [\"ls\"]\n[workspace]\npath = \"/usr\"\n\
+            "version = 1\nallow = [\"ls\"]\n[workspace]\npath = \"/usr/share\"\n\
              [principal.a]\ntoken_sha256 = [\"{hex}\", \"x\"]\ntoolkits = [\"no\"]\n\
              [principal.b]\ntoken_sha256 = [\"{hex}\"]\nuid = [\"me\"]\n[principal.c]\n\
              [server.http]\nhosts = [\"a/b\"]\norigins = [\"x\"]\n"
@@ -282,11 +282,11 @@ mod tests {
         let faults = Config::from_str(&text, Source::Program, &LoadOptions::default());
         let said = faults.unwrap_err().to_string();
         for part in [
-            "principal.a.token_sha256[1] is no SHA-256",
+            "principal.a.token_sha256[1]: is no SHA-256",
             "there is no toolkit \"no\"",
             "as principal.a",
             "is no user id",
-            "principal.c has nothing it is known by",
+            "principal.c: has nothing it is known by",
             "is no name or name:port",
             "is no URL",
         ] {

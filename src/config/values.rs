@@ -40,6 +40,28 @@ pub enum Requirement {
     /// By modes and mounts of the host alone, the user of commands cannot change the policy file, the
     /// grammars it names, or a directory above them.
     PolicyProtected,
+    /// The server's control group, or one above it, has a `pids.max` of at most this many.
+    PidsAtMost(u32),
+    /// The hard `RLIMIT_NPROC` of the server is at most this many processes and threads of its user.
+    ProcessesAtMost(u32),
+    /// Effective and bounding set of the server were empty when it started.
+    ServerCapsEmpty,
+    /// `no_new_privs` was set on the server when it started.
+    ServerNoNewPrivs,
+    /// A seccomp filter was in force on the server when it started.
+    ServerSeccomp,
+    /// The workspace is mounted noexec, nosuid and nodev, as the server sees it.
+    WorkspaceMount,
+    /// The workspace is mounted read-only, as the server sees it.
+    WorkspaceReadOnly,
+    /// The directories of audit records are mounted noexec, nosuid and nodev.
+    AuditMount,
+    /// The server's user can write workspace, audit, scratch and socket, and no other directory.
+    WritableKnown,
+    /// Nothing that the server's user can write can be executed, by the mounts of the host.
+    WritableNoexec,
+    /// No program has the set-user-ID or set-group-ID bit on a mount that honours it.
+    NoSetuid,
 }
 
 /// The requirements without a number, as they are written.
@@ -56,17 +78,39 @@ const NAMED: &[(&str, Requirement)] = &[
     ("no-network-routes", Requirement::NoNetworkRoutes),
     ("read-only-root", Requirement::ReadOnlyRoot),
     ("policy-protected", Requirement::PolicyProtected),
+    ("server-caps-empty", Requirement::ServerCapsEmpty),
+    ("server-no-new-privs", Requirement::ServerNoNewPrivs),
+    ("server-seccomp", Requirement::ServerSeccomp),
+    ("workspace-mount", Requirement::WorkspaceMount),
+    ("workspace-read-only", Requirement::WorkspaceReadOnly),
+    ("audit-mount", Requirement::AuditMount),
+    ("writable-known", Requirement::WritableKnown),
+    ("writable-noexec", Requirement::WritableNoexec),
+    ("no-setuid", Requirement::NoSetuid),
+];
+
+/// Those with a number: how they begin, what the number is of, and what they make of it.
+type Numbered = (&'static str, &'static str, fn(u32) -> Requirement);
+const NUMBERED: &[Numbered] = &[
+    ("landlock>=", "version of Landlock's ABI", Requirement::Landlock),
+    ("pids-limit<=", "number of processes", Requirement::PidsAtMost),
+    ("process-limit<=", "number of processes", Requirement::ProcessesAtMost),
 ];
 
 /// How the requirements are written.
 pub(super) fn requirements() -> impl Iterator<Item = &'static str> + Clone {
-    std::iter::once("landlock>=N").chain(NAMED.iter().map(|(name, _)| *name))
+    ["landlock>=N", "pids-limit<=N", "process-limit<=N"]
+        .into_iter()
+        .chain(NAMED.iter().map(|(name, _)| *name))
 }
 
 impl fmt::Display for Requirement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Landlock(version) = self {
-            return write!(out, "landlock>={version}");
+        match self {
+            Self::Landlock(number) => return write!(out, "landlock>={number}"),
+            Self::PidsAtMost(number) => return write!(out, "pids-limit<={number}"),
+            Self::ProcessesAtMost(number) => return write!(out, "process-limit<={number}"),
+            _ => {}
         }
         let name = NAMED.iter().find_map(|(name, own)| (own == self).then_some(*name));
         out.write_str(name.ok_or(fmt::Error)?)
@@ -80,11 +124,15 @@ impl std::str::FromStr for Requirement {
         if let Some((_, requirement)) = NAMED.iter().find(|(name, _)| *name == text) {
             return Ok(*requirement);
         }
-        match text.strip_prefix("landlock>=").map(str::parse::<u32>) {
-            Some(Ok(version)) if version > 0 => Ok(Self::Landlock(version)),
-            Some(_) => Err(format!("\"{}\" names no version of Landlock's ABI", text.escape_debug())),
-            None => Err(format!("\"{}\" is not a requirement", text.escape_debug())),
+        let shown = text.escape_debug();
+        for (begins, what, make) in NUMBERED {
+            match text.strip_prefix(begins).map(str::parse::<u32>) {
+                Some(Ok(number)) if number > 0 => return Ok(make(number)),
+                Some(_) => return Err(format!("\"{shown}\" names no {what}")),
+                None => {}
+            }
         }
+        Err(format!("\"{shown}\" is not a requirement"))
     }
 }
 
@@ -235,7 +283,10 @@ mod tests {
     #[test]
     fn every_default_of_the_table_is_a_value_of_its_key() {
         // Those of a toolkit have none: the limits of its policy hold.
-        for key in keys::KEYS.iter().filter(|key| key.section != "toolkit.PREFIX.limits") {
+        // Nor have those of a principal that are named after one.
+        let own =
+            |key: &&keys::Key| key.section != "toolkit.PREFIX.limits" && !key.default.starts_with("limits.");
+        for key in keys::KEYS.iter().filter(own) {
             if matches!(key.kind, Kind::Size(..) | Kind::Duration(..))
                 || (matches!(key.kind, Kind::Count(..)) && key.name != "version")
             {
@@ -303,8 +354,10 @@ mod tests {
         for good in requirements().map(|name| name.replace('N', "7")) {
             assert_eq!(good.parse::<Requirement>().unwrap().to_string(), good);
         }
-        assert_eq!(requirements().count(), 13);
-        for bad in ["landlock>=0", "landlock>=x", "landlock", "apparmor"] {
+        assert_eq!(requirements().count(), NAMED.len() + NUMBERED.len());
+        let bad =
+            ["landlock>=0", "landlock>=x", "landlock", "apparmor", "pids-limit<=0", "process-limit<=-1"];
+        for bad in bad.into_iter().chain(["process-limit", "pids-limit>=5"]) {
             assert!(bad.parse::<Requirement>().is_err(), "{bad}");
         }
     }

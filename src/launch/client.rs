@@ -3,6 +3,8 @@
 //! Called by `appliance.rs` only. Takes nothing but an [`Authorized`](crate::policy::Authorized) plan that has
 //! passed the seam; what a request asked for beyond the judged vector cannot reach the launcher.
 
+mod place;
+
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
 
+use self::place::Place;
 use super::pool::{self, Pool, WARM};
 use super::seam::Ready;
 use super::step::{step, unmet};
@@ -69,6 +72,8 @@ pub(super) struct Control {
     process: Child,
     /// Digest of each profile the launcher knows, and the number it has there.
     known: HashMap<String, u32>,
+    /// What it knows is out of date.
+    forget: bool,
     /// The cgroup of launcher and runs.
     group: Option<std::path::PathBuf>,
 }
@@ -105,7 +110,8 @@ impl Launcher {
         let process = step!("launcher", command.spawn())?;
         drop(command); // and with it the launcher's end of the pair
         // From here on it is reaped whatever happens.
-        let mut control = Control { socket: ours, process, known: HashMap::new(), group: None };
+        let mut control =
+            Control { socket: ours, process, known: HashMap::new(), forget: false, group: None };
         let socket = control.socket.as_fd();
         let gone = || LaunchError::new("launcher", 0, "the launcher process ended while it was set up");
         step!("launcher", wire::send(socket, setup, &[], &[]))?;
@@ -147,7 +153,8 @@ impl Launcher {
         self.inner.facts.cgroup.path.as_deref().and_then(std::path::Path::parent)
     }
 
-    /// Starts a plan with these descriptors as 0, 1 and 2, in a stub of its own.
+    /// Starts a plan with these descriptors as 0, 1 and 2, in a stub of its own. With a `grace`, its processes
+    /// are asked to end (SIGTERM) that long before they are killed.
     ///
     /// # Errors
     /// The step between the request and exec that failed; nothing is left running then.
@@ -157,6 +164,7 @@ impl Launcher {
         prepared: &Prepared,
         limits: Vec<(u32, u64)>,
         stdio: [OwnedFd; 3],
+        grace: Duration,
     ) -> Result<Running, LaunchError> {
         let (plan, program) = (ready.plan(), ready.program()?);
         let cwd = step!("chdir", nix::sys::stat::fstat(plan.cwd().fd()))?;
@@ -170,6 +178,7 @@ impl Launcher {
             cwd_pin: (cwd.st_dev, cwd.st_ino),
             argc: ready.argv().len(),
             timeout_ms: u64::try_from(plan.timeout().as_millis()).unwrap_or(u64::MAX),
+            grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX),
             limits,
         };
         let place = Place::new(&self.inner, prepared)?;
@@ -186,7 +195,7 @@ impl Launcher {
             }
         };
         drop(stdio);
-        self.refill(prepared)?;
+        self.refill(prepared, place.generation)?;
         // From here on it may have been executed, whatever becomes of its supervisor.
         let (pid, first) = match tokio::time::timeout(PATIENCE, receive(&stub)).await {
             Ok(Ok(FromStub::Failed(failure))) => return Err(failure.into()),
@@ -207,12 +216,12 @@ impl Launcher {
     }
 
     /// Should this run last, makes another stub for the next one, off the critical path.
-    fn refill(&self, prepared: &Prepared) -> Result<(), LaunchError> {
+    fn refill(&self, prepared: &Prepared, generation: u64) -> Result<(), LaunchError> {
         if lock(&self.inner.warm)?.lacks(&prepared.digest) {
             let (inner, prepared) = (Arc::clone(&self.inner), prepared.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(REFILL).await;
-                Inner::fill(&inner, &prepared).await;
+                Inner::fill(&inner, &prepared, generation).await;
             });
         }
         Ok(())
@@ -253,24 +262,27 @@ async fn blocking<T: Send + 'static>(
 impl Inner {
     /// Makes stubs for `prepared` until there are enough. A failure shows at the next run, which then makes
     /// its own and reports.
-    async fn fill(inner: &Arc<Self>, prepared: &Prepared) {
-        while lock(&inner.warm).is_ok_and(|warm| warm.lacks(&prepared.digest)) {
+    async fn fill(inner: &Arc<Self>, prepared: &Prepared, generation: u64) {
+        let wanted = |warm: &Pool<_>| warm.generation() == generation && warm.lacks(&prepared.digest);
+        while lock(&inner.warm).is_ok_and(|warm| wanted(&warm)) {
             let Ok(stub) = Self::make(inner, prepared).await else { return };
             let made = Waiting { stub, runtime: tokio::runtime::Handle::current().id() };
             // Another task may have been quicker; the stub ends with its socket.
-            if lock(&inner.warm).map_or(true, |mut warm| warm.keep(&prepared.digest, made).is_some()) {
+            if lock(&inner.warm)
+                .map_or(true, |mut warm| warm.keep(&prepared.digest, generation, made).is_some())
+            {
                 return;
             }
         }
     }
 
     /// Takes back a stub whose run has ended.
-    fn give_back(inner: &Arc<Self>, digest: &str, stub: Stub) {
+    fn give_back(inner: &Arc<Self>, digest: &str, generation: u64, stub: Stub) {
         // A thread that panicked with the lock has ended all service; the stub ends with its socket.
         let Ok(mut warm) = inner.warm.lock() else { return };
         // Nor is there a use for it once the runtime is gone.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        drop(warm.keep(digest, Waiting { stub, runtime: runtime.id() }));
+        drop(warm.keep(digest, generation, Waiting { stub, runtime: runtime.id() }));
         if warm.is_large() && !inner.trimming.swap(true, Ordering::Relaxed) {
             let inner = Arc::downgrade(inner);
             runtime.spawn(async move {
@@ -305,9 +317,10 @@ impl Inner {
             _ => failed.into(),
         };
         let mut control = lock(&self.control)?;
-        let forget = control.known.len() >= KNOWN;
+        let forget = control.forget || control.known.len() >= KNOWN;
         if forget {
             control.known.clear();
+            control.forget = false;
         }
         let next = u32::try_from(control.known.len()).unwrap_or(u32::MAX);
         let (id, profile) = match control.known.get(&prepared.digest) {
@@ -396,34 +409,6 @@ pub struct Running {
     place: Place,
 }
 
-/// One of the runs under way, counted from before it has a stub.
-#[derive(Debug)]
-struct Place {
-    inner: Arc<Inner>,
-    prepared: Prepared,
-}
-
-impl Place {
-    fn new(inner: &Arc<Inner>, prepared: &Prepared) -> Result<Self, LaunchError> {
-        lock(&inner.warm)?.begun(&prepared.digest);
-        Ok(Self { inner: Arc::clone(inner), prepared: prepared.clone() })
-    }
-}
-
-impl Drop for Place {
-    /// A stub that does not come back is replaced.
-    fn drop(&mut self) {
-        let Ok(mut warm) = self.inner.warm.lock() else { return };
-        warm.ended(&self.prepared.digest);
-        if let (true, Ok(runtime)) =
-            (warm.lacks(&self.prepared.digest), tokio::runtime::Handle::try_current())
-        {
-            let (inner, prepared) = (Arc::clone(&self.inner), self.prepared.clone());
-            runtime.spawn(async move { Inner::fill(&inner, &prepared).await });
-        }
-    }
-}
-
 impl Running {
     /// Process id of the command; not known of one whose supervisor died early.
     #[must_use]
@@ -474,7 +459,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         let again = self.again && !self.killed;
         if let Some(stub) = self.stub.take().filter(|_| again) {
-            Inner::give_back(&self.place.inner, &self.place.prepared.digest, stub);
+            let Place { inner, prepared, generation } = &self.place;
+            Inner::give_back(inner, &prepared.digest, *generation, stub);
         }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Pool<T> {
     profiles: HashMap<String, Kept<T>>,
     /// Most that there may be, those at work included.
     most: usize,
+    /// How often all were let go for good.
+    generation: u64,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl<T> Default for Kept<T> {
 impl<T> Pool<T> {
     /// For `jobs` runs at once.
     pub(super) fn new(jobs: usize) -> Self {
-        Self { profiles: HashMap::new(), most: jobs.saturating_add(WARM) }
+        Self { profiles: HashMap::new(), most: jobs.saturating_add(WARM), generation: 0 }
     }
 
     /// The one that was used last but one: its memory is warm, and it has got ready again.
@@ -67,7 +69,7 @@ impl<T> Pool<T> {
     }
 
     /// Runs and those that wait.
-    fn count(&self) -> (usize, usize) {
+    pub(super) fn count(&self) -> (usize, usize) {
         let all = self.profiles.values();
         all.fold((0, 0), |(running, waiting), kept| (running + kept.running, waiting + kept.waiting.len()))
     }
@@ -112,7 +114,11 @@ impl<T> Pool<T> {
 
     /// Keeps `one`, or gives it back: there are enough. One of another profile may have to go for it: what is
     /// in use is worth more.
-    pub(super) fn keep(&mut self, digest: &str, one: T) -> Option<T> {
+    /// One that was made, or began its run, in an earlier generation is not kept.
+    pub(super) fn keep(&mut self, digest: &str, generation: u64, one: T) -> Option<T> {
+        if generation != self.generation {
+            return Some(one);
+        }
         let (running, waiting) = self.count();
         let own = self.profiles.get(digest);
         if own.is_some_and(|kept| kept.waiting.len() >= kept.wanted().max(PER_PROFILE)) {
@@ -156,6 +162,21 @@ impl<T> Pool<T> {
         }
     }
 
+    /// How often all were let go for good.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Lets go of all that wait, and begins a new generation: those at work do not come back.
+    pub(super) fn retire(&mut self) {
+        self.generation += 1;
+        for kept in self.profiles.values_mut() {
+            kept.waiting.clear();
+            kept.peak = kept.running;
+        }
+        self.profiles.retain(|_, kept| kept.running > 0);
+    }
+
     /// Lets go of all.
     pub(super) fn clear(&mut self) {
         self.profiles.clear();
@@ -170,17 +191,17 @@ mod tests {
     fn a_few_of_each_profile_are_kept_and_a_few_in_all() {
         let mut pool = Pool::new(64);
         assert!(pool.lacks("a"));
-        assert_eq!((pool.keep("a", 1), pool.keep("a", 2), pool.keep("a", 3)), (None, None, Some(3)));
+        assert_eq!((pool.keep("a", 0, 1), pool.keep("a", 0, 2), pool.keep("a", 0, 3)), (None, None, Some(3)));
         assert!(!pool.lacks("a"));
         pool.begun("a");
         assert_eq!((pool.take("a"), pool.lacks("a")), (Some(1), false), "it comes back");
         pool.ended("a");
         assert!(pool.lacks("a"), "it did not");
-        pool.keep("a", 1);
+        pool.keep("a", 0, 1);
         for profile in ["b", "c", "d"] {
-            assert_eq!((pool.keep(profile, 1), pool.keep(profile, 2)), (None, None));
+            assert_eq!((pool.keep(profile, 0, 1), pool.keep(profile, 0, 2)), (None, None));
         }
-        assert_eq!(pool.keep("e", 1), None, "for one of another");
+        assert_eq!(pool.keep("e", 0, 1), None, "for one of another");
         assert!(!pool.is_large());
         let left: usize = ["a", "b", "c", "d", "e"]
             .map(|profile| std::iter::from_fn(|| pool.take(profile)).count())
@@ -195,9 +216,13 @@ mod tests {
         (0..20).for_each(|_| pool.begun("a"));
         assert!((0..20).all(|one| {
             pool.ended("a");
-            pool.keep("a", one).is_none()
+            pool.keep("a", 0, one).is_none()
         }));
-        assert_eq!((pool.keep("a", 20), pool.keep("a", 21)), (None, Some(21)), "so many have never run");
+        assert_eq!(
+            (pool.keep("a", 0, 20), pool.keep("a", 0, 21)),
+            (None, Some(21)),
+            "so many have never run"
+        );
         assert!(pool.is_large());
         pool.trim(Instant::now());
         assert!(pool.is_large(), "not yet");
@@ -210,8 +235,8 @@ mod tests {
     fn there_are_never_more_than_may_be() {
         let mut pool = Pool::new(2);
         for profile in ["a", "b", "c", "d", "e"] {
-            pool.keep(profile, 1);
-            pool.keep(profile, 2);
+            pool.keep(profile, 0, 1);
+            pool.keep(profile, 0, 2);
         }
         assert_eq!(pool.count(), (0, WARM));
         pool.begun("z");
@@ -223,9 +248,21 @@ mod tests {
     #[test]
     fn one_of_no_use_is_not_given_out() {
         let mut pool = Pool::new(64);
-        pool.keep("a", 1);
-        pool.keep("a", 2);
+        pool.keep("a", 0, 1);
+        pool.keep("a", 0, 2);
         pool.retain("a", |one| *one != 2);
         assert_eq!((pool.take("a"), pool.take("a"), pool.take("b")), (Some(1), None, None));
+    }
+
+    #[test]
+    fn what_is_retired_does_not_come_back() {
+        let mut pool = Pool::new(64);
+        pool.keep("a", 0, 1);
+        pool.begun("b");
+        pool.retire();
+        assert_eq!((pool.take("a"), pool.count()), (None, (1, 0)));
+        pool.ended("b");
+        assert_eq!(pool.keep("b", 0, 2), Some(2), "of a run that began before");
+        assert_eq!((pool.keep("b", pool.generation(), 3), pool.take("b")), (None, Some(3)));
     }
 }

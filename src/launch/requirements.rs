@@ -3,6 +3,8 @@
 //! Purpose: the exact meaning of every name, in one place. Inputs: what the launcher read back and what the
 //! survey of the host says; what is not known is not met. Pure. Called by `appliance.rs` and `doctor`.
 
+mod around;
+
 use std::fmt::Display;
 
 use super::{Facts, LaunchError};
@@ -36,6 +38,10 @@ pub fn needs_host(requirement: Requirement) -> bool {
         R::MountNamespace | R::WorkspaceNoexec | R::UnprivilegedUser => false,
         R::Hidepid | R::PidsLimit | R::MemoryLimit | R::NoNetworkRoutes => true,
         R::ReadOnlyRoot | R::PolicyProtected => true,
+        R::PidsAtMost(_) | R::ProcessesAtMost(_) => true,
+        R::ServerCapsEmpty | R::ServerNoNewPrivs | R::ServerSeccomp => true,
+        R::WorkspaceMount | R::WorkspaceReadOnly | R::AuditMount => true,
+        R::WritableKnown | R::WritableNoexec | R::NoSetuid => true,
     }
 }
 
@@ -129,6 +135,21 @@ pub fn check(requirement: Requirement, facts: &Facts, host: Option<&Host>) -> Re
                 None => unmet("the flags of / cannot be read".to_owned(), READ_ONLY),
             }
         }
+        Requirement::PidsAtMost(_)
+        | Requirement::ProcessesAtMost(_)
+        | Requirement::ServerCapsEmpty
+        | Requirement::ServerNoNewPrivs
+        | Requirement::ServerSeccomp
+        | Requirement::WorkspaceMount
+        | Requirement::WorkspaceReadOnly
+        | Requirement::AuditMount
+        | Requirement::WritableKnown
+        | Requirement::WritableNoexec
+        | Requirement::NoSetuid => around::check(requirement, looked()?).map_err(|(found, remedy)| Unmet {
+            name: requirement.to_string(),
+            found,
+            remedy: remedy.to_owned(),
+        }),
         Requirement::PolicyProtected => {
             let weak = looked()?.policy.iter().find_map(|file| match file {
                 Ok(file) => file.weak.clone(),

@@ -1,7 +1,7 @@
 //! Subscriptions (`subscriptions/listen`): what a client of the 2026-07-28 era is told without asking again.
 //!
-//! Purpose: `notifications/tasks` for tasks by their ids, and `notifications/job` for clients that declare the
-//! extension [`JOBS`]. rmcp's filter knows neither, and its sink refuses both, so that the whole exchange is made
+//! Purpose: `notifications/tasks` for tasks by their ids, `notifications/tools/list_changed` where the policy can be
+//! another one, and `notifications/job` for clients that declare the extension [`JOBS`]. rmcp's filter knows neither, and its sink refuses both, so that the whole exchange is made
 //! here: the acknowledgement, what is told, the end. Messages of the log stay on the stream of the request that
 //! opted into them, as the protocol wants it. Inputs: a request with its parameters as they were sent
 //! ([`whole`]), and the registry of jobs. Called by `wire.rs` and `server.rs`.
@@ -13,7 +13,7 @@ use rmcp::model::{
     ClientCapabilities, ClientRequest, CustomNotification, CustomRequest, CustomResult, ErrorCode, ErrorData,
     ExtensionCapabilities, JsonObject, NotificationMetaObject, RequestId, ServerNotification,
     SubscriptionFilter, SubscriptionsListenResultMeta, TASKS_EXTENSION_ID, TaskStatusNotification,
-    TaskStatusNotificationParams,
+    TaskStatusNotificationParams, ToolListChangedNotification,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -64,6 +64,8 @@ pub(super) fn packed(body: &[u8]) -> Option<Vec<u8>> {
 struct Wanted {
     tasks: Option<Vec<String>>,
     jobs: bool,
+    /// Whenever the tools are others.
+    tools: bool,
 }
 
 impl Wanted {
@@ -73,7 +75,7 @@ impl Wanted {
         let filter = if packed { filter.and_then(|packed| packed.get(0)) } else { filter };
         let filter = filter.filter(|filter| filter.is_object());
         let filter = filter.ok_or_else(|| wrong("notifications must be an object"))?;
-        serde_json::from_value::<SubscriptionFilter>(filter.clone())
+        let standard = serde_json::from_value::<SubscriptionFilter>(filter.clone())
             .map_err(|error| wrong(&format!("notifications: {error}")))?;
         let tasks = match filter.get("taskIds") {
             None | Some(Value::Null) => None,
@@ -91,7 +93,7 @@ impl Wanted {
             Some(Value::Bool(wanted)) => *wanted,
             Some(_) => return Err(wrong(&format!("notifications[\"{JOBS}\"] must be true or false"))),
         };
-        Ok(Self { tasks, jobs })
+        Ok(Self { tasks, jobs, tools: standard.tools_list_changed == Some(true) })
     }
 
     /// Whoever wants notifications of an extension has to declare it.
@@ -143,6 +145,15 @@ impl Stream {
         }
     }
 
+    async fn tools(&self) -> Result<(), Closed> {
+        self.send(|meta| {
+            let mut notification = ToolListChangedNotification::default();
+            notification.extensions.insert(meta);
+            ServerNotification::ToolListChangedNotification(notification)
+        })
+        .await
+    }
+
     async fn custom(&self, method: &str, params: Value) -> Result<(), Closed> {
         self.send(|meta| {
             let mut notification = CustomNotification::new(method, Some(params));
@@ -186,7 +197,7 @@ impl<R: Runner> Server<R> {
             tracing::debug!("a subscription has ended");
         }
         let mut meta = SubscriptionsListenResultMeta::new(stream.id);
-        meta.set_server_info(self.info.server_info.clone());
+        meta.set_server_info(self.view().info.server_info.clone());
         Ok(CustomResult::new(json!({"resultType": "complete", "_meta": *meta})))
     }
 
@@ -217,6 +228,10 @@ impl<R: Runner> Server<R> {
         if wanted.jobs {
             filter.insert(JOBS.to_owned(), true.into());
         }
+        let mut tools = self.views.watch().filter(|_| wanted.tools);
+        if tools.is_some() {
+            filter.insert("toolsListChanged".to_owned(), true.into());
+        }
         let acknowledged = "notifications/subscriptions/acknowledged";
         stream.custom(acknowledged, json!({"notifications": filter})).await?;
         loop {
@@ -230,10 +245,17 @@ impl<R: Runner> Server<R> {
             if wanted.jobs {
                 self.events(&mut known, stream).await?;
             }
+            let others = async {
+                match &mut tools {
+                    Some(watch) => self.views.changed(watch).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 () = stream.closed() => return Err(Closed),
                 changed = changes.changed() => changed.map_err(|_| Closed)?,
+                () = others => stream.tools().await?,
             }
         }
     }
@@ -290,9 +312,10 @@ mod tests {
     fn a_filter_is_read_whole_or_refused() {
         let read = |filter: Value| Wanted::read(Some(&json!({"notifications": filter})), false);
         assert_eq!(read(json!({})).unwrap(), Wanted::default());
-        assert_eq!(read(json!({"toolsListChanged": true, "later": 5})).unwrap(), Wanted::default());
+        let tools = read(json!({"toolsListChanged": true, "later": 5})).unwrap();
+        assert_eq!(tools, Wanted { tools: true, ..Wanted::default() });
         let both = read(json!({"taskIds": ["a"], JOBS: true})).unwrap();
-        assert_eq!(both, Wanted { tasks: Some(vec!["a".to_owned()]), jobs: true });
+        assert_eq!(both, Wanted { tasks: Some(vec!["a".to_owned()]), jobs: true, tools: false });
         let many = vec!["a"; MOST_TASKS + 1];
         for wrong in [
             json!(null),
@@ -322,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_belongs_to_an_extension_needs_its_declaration() {
-        let wanted = Wanted { tasks: Some(Vec::new()), jobs: true };
+        let wanted = Wanted { tasks: Some(Vec::new()), jobs: true, tools: false };
         let error = wanted.declared(None).unwrap_err();
         assert_eq!(error.code.0, -32021);
         let required = &error.data.unwrap()["requiredCapabilities"]["extensions"];

@@ -12,6 +12,7 @@ mod channel;
 mod consent;
 mod cursor;
 mod from;
+mod guarded;
 mod hangup;
 pub mod http;
 mod in_flight;
@@ -38,6 +39,7 @@ mod tools;
 mod trace;
 mod unread;
 mod unwound;
+mod view;
 mod wire;
 pub mod words;
 

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation,
-    JsonObject, ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
-    UpdateTaskParams,
+    CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, ListToolsResult,
+    MetaObject, PaginatedRequestParams, ServerConfig, Tool, UpdateTaskParams,
 };
-use rmcp::service::{Peer, RequestContext, RoleServer};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -23,19 +22,21 @@ use super::level::{SessionLevel, SetLevel};
 use super::offer::{Ceilings, Kit, Offer};
 use super::render::Escapes;
 use super::runner::Runner;
-use super::tools::{self, Entry, Verb};
+use super::tools::{Entry, Verb};
 use super::trace::trace;
-use super::{arguments, consent, hangup, level, listen, payload, stream, unwound, words};
+use super::view::{View, Views};
+use super::{arguments, consent, hangup, level, listen, payload, stream, unwound};
 use crate::appliance::{Call, Outcome};
-use crate::audit::Context;
-use crate::config::ServerIdentity;
+use crate::audit::{Context, Secrets};
 use crate::policy::Request;
 use crate::run::Tap;
 use crate::run::jobs::{Bounds, Jobs};
 
 pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// The tools do not change while the server runs.
+/// How long a list of tools is good that does not change while the server runs.
 const TOOLS_TTL_MS: u64 = 300_000;
+/// The same of one that may: a client that does not listen for changes asks again.
+const CHANGING_TTL_MS: u64 = 30_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
 const TYPED_METHODS: [&str; 6] =
     ["tools/call", "tools/list", "server/discover", "tasks/get", "tasks/update", "tasks/cancel"];
@@ -43,9 +44,8 @@ const TYPED_METHODS: [&str; 6] =
 /// One connection, or one caller with several ([`Server::another`]), which share jobs and places.
 pub(super) struct Server<R> {
     pub(super) runner: Arc<R>,
-    pub(super) offer: Arc<Offer>,
-    pub(super) tools: Arc<[Entry]>,
-    pub(super) info: ServerConfig,
+    /// What the client is told of the policy.
+    pub(super) views: Arc<Views<R>>,
     /// Who may answer for consent, and in the records the session of a connection without one of its own.
     session: String,
     transport: &'static str,
@@ -67,19 +67,20 @@ impl<R: Runner> Server<R> {
         places: Arc<Semaphore>,
         stop: CancellationToken,
     ) -> Self {
-        let offer = runner.offer();
-        Self::offering(runner, offer, transport, places, stop)
+        Self::offering(runner, |offer| offer, transport, places, stop)
     }
 
-    /// The same for a caller who is offered less.
+    /// The same for a caller who is offered less: what `narrow` leaves of any policy.
     pub(super) fn offering(
         runner: Arc<R>,
-        offer: Offer,
+        narrow: impl Fn(Offer) -> Offer + Send + Sync + 'static,
         transport: &'static str,
         places: Arc<Semaphore>,
         stop: CancellationToken,
     ) -> Self {
         let most = places.available_permits();
+        let views = Arc::new(Views::new(Arc::clone(&runner), Box::new(narrow)));
+        let offer = Arc::clone(&views.now().offer);
         let bounds = |own: Ceilings| Bounds {
             running: own.max_jobs,
             finished: own.max_finished_jobs,
@@ -88,18 +89,9 @@ impl<R: Runner> Server<R> {
         let own = |kit: &Kit| kit.ceilings.map(|own| (kit.prefix.clone(), bounds(own)));
         let owners = offer.kits.iter().filter_map(own).collect();
         let jobs = Jobs::new(bounds(offer.own()), owners, stop.clone());
-        #[allow(deprecated, reason = "the protocol keeps logging until 2027-07-28 at the least")]
-        let mut capabilities =
-            ServerCapabilities::builder().enable_logging().enable_tools().enable_tasks().build();
-        capabilities.extensions.get_or_insert_default().insert(listen::JOBS.to_owned(), JsonObject::new());
-        let info = ServerConfig::new(capabilities)
-            .with_server_info(implementation(&offer.server))
-            .with_instructions(words::instructions(&offer));
         Self {
             runner,
-            tools: tools::all(&offer).into(),
-            offer: Arc::new(offer),
-            info,
+            views,
             session: uuid::Uuid::new_v4().to_string(),
             transport,
             places,
@@ -112,6 +104,11 @@ impl<R: Runner> Server<R> {
         }
     }
 
+    /// What the client is told of the policy in force. Take it once a request.
+    pub(super) fn view(&self) -> Arc<View> {
+        self.views.now()
+    }
+
     /// The same for the connections of one caller, whose name stands for them where consent is asked for.
     pub(super) fn of(mut self, caller: &str) -> Self {
         self.session = caller.to_owned();
@@ -122,9 +119,7 @@ impl<R: Runner> Server<R> {
     pub(super) fn another(&self) -> Self {
         Self {
             runner: Arc::clone(&self.runner),
-            offer: Arc::clone(&self.offer),
-            tools: Arc::clone(&self.tools),
-            info: self.info.clone(),
+            views: Arc::clone(&self.views),
             session: self.session.clone(),
             transport: self.transport,
             places: Arc::clone(&self.places),
@@ -143,6 +138,18 @@ impl<R: Runner> Server<R> {
             let most = self.most;
             format!("busy: {most} calls are under way already; call again when one has ended")
         })
+    }
+
+    /// The same for a call that may wait for long: such calls take no more than half of the places, and the
+    /// rest is there for calls that are answered or refused at once.
+    pub(super) fn place_of_batch(&self) -> Result<OwnedSemaphorePermit, String> {
+        let most = self.most;
+        if self.places.available_permits() <= most / 2 {
+            return Err(format!(
+                "busy: {most} calls may be under way, and half of them are; call again when one has ended"
+            ));
+        }
+        self.place()
     }
 
     /// Who asks, for the records.
@@ -165,6 +172,7 @@ impl<R: Runner> Server<R> {
             trace: request.meta.get_traceparent().and_then(trace),
             batch: None,
             line: None,
+            secrets: Secrets::default(),
         }
     }
 
@@ -191,7 +199,7 @@ impl<R: Runner> Server<R> {
         let said = |message| Early::new(Ok(payload::error(message).into()));
         let asker =
             consent::asker(&params, context, &self.session).map_err(|error| Early::new(Err(error)))?;
-        let asked = arguments::run(params.arguments, self.offer.stdin_bytes).map_err(said)?;
+        let asked = arguments::run(params.arguments, self.view().offer.stdin_bytes).map_err(said)?;
         let permit = self.place().map_err(said)?;
         let tap = Arc::new(Tap::default());
         let program = asked.argv.first().map(|name| String::from_utf8_lossy(name).into_owned());
@@ -256,22 +264,10 @@ impl<R: Runner> Server<R> {
         let token = context.meta.get_progress_token();
         let teller = tokio::spawn(stream::tell(tap, channel, escapes, token, over.clone()));
         let runner = Arc::clone(&self.runner);
-        let cancel = self.stop.child_token();
-        let caller = context.ct.clone();
-        let task = tokio::spawn(async move {
-            let mut run = std::pin::pin!(settled(runner.as_ref(), call, cancel.clone(), ask));
-            let outcome = tokio::select! {
-                outcome = &mut run => outcome,
-                () = caller.cancelled() => {
-                    cancel.cancel();
-                    run.await
-                }
-            };
-            (outcome, permit)
-        });
-        let done = task.await;
+        let work = |cancel| async move { settled(runner.as_ref(), call, cancel, ask).await };
+        let done = self.guarded(&entry.tool.name, context, permit, work).await;
         // What ran and is not withheld is told to its end before the answer.
-        if matches!(&done, Ok((Outcome::Ran(report), _)) if !report.cancelled) {
+        if matches!(&done, Ok(Outcome::Ran(report)) if !report.cancelled) {
             over.cancel();
         } else {
             teller.abort();
@@ -281,18 +277,7 @@ impl<R: Runner> Server<R> {
         {
             tracing::error!(%error, tool = %entry.tool.name, "telling of a run ended in a panic");
         }
-        match done {
-            Ok((outcome, permit)) => {
-                if let Some(asked) = context.extensions.get::<Asked>() {
-                    asked.hold(permit);
-                }
-                Ok(consent::response(&program, outcome, escapes))
-            }
-            Err(error) => {
-                tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");
-                Err(unwound::failed())
-            }
-        }
+        Ok(consent::response(&program, done?, escapes))
     }
 
     /// What the modern era wants on every result.
@@ -300,7 +285,7 @@ impl<R: Runner> Server<R> {
         if !level::is_modern(context) {
             return None;
         }
-        let info = serde_json::to_value(&self.info.server_info).ok()?;
+        let info = serde_json::to_value(&self.view().info.server_info).ok()?;
         let mut meta = MetaObject::new();
         meta.insert(SERVER_INFO.to_owned(), info);
         Some(meta)
@@ -340,7 +325,11 @@ pub(super) async fn settled<R: Runner>(
 
 impl<R: Runner> ServerHandler for Server<R> {
     fn get_info(&self) -> ServerConfig {
-        self.info.clone()
+        self.view().info.clone()
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.views.tell(context.peer, self.stop.clone());
     }
 
     async fn list_tools(
@@ -348,18 +337,18 @@ impl<R: Runner> ServerHandler for Server<R> {
         _page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.tools.iter().map(|entry| entry.tool.clone()).collect();
+        let tools = self.view().tools.iter().map(|entry| entry.tool.clone()).collect();
         let mut result = ListToolsResult::with_all_items(tools);
         result.meta = self.meta(&context);
         if result.meta.is_some() {
-            result.ttl_ms = Some(TOOLS_TTL_MS);
+            result.ttl_ms = Some(if self.views.may_change() { CHANGING_TTL_MS } else { TOOLS_TTL_MS });
             result.cache_scope = Some(CacheScope::Private);
         }
         Ok(result)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.tools.iter().find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
+        self.view().tools.iter().find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
     }
 
     async fn call_tool(
@@ -368,7 +357,8 @@ impl<R: Runner> ServerHandler for Server<R> {
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _linked = hangup::link(&mut context);
-        let Some(entry) = self.tools.iter().find(|entry| entry.tool.name == params.name) else {
+        let view = self.view();
+        let Some(entry) = view.tools.iter().find(|entry| entry.tool.name == params.name) else {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {}", params.name), None));
         };
         let work = async {
@@ -382,7 +372,7 @@ impl<R: Runner> ServerHandler for Server<R> {
                 Verb::Kill => self.kill(entry, params).into(),
                 Verb::Allowed => match arguments::none(params.arguments) {
                     Ok(()) => {
-                        CallToolResult::success(vec![ContentBlock::text(self.offer.allowed(&entry.kit))])
+                        CallToolResult::success(vec![ContentBlock::text(view.offer.allowed(&entry.kit))])
                     }
                     Err(message) => payload::error(message),
                 }
@@ -459,16 +449,5 @@ impl<R: Runner> ServerHandler for Server<R> {
             return Err(ErrorData::invalid_params(message, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
-    }
-}
-
-/// Name and version as clients are told them.
-fn implementation(own: &ServerIdentity) -> Implementation {
-    let name = own.name.as_deref().unwrap_or("cofferdam");
-    let version = own.version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
-    let told = Implementation::new(name, version);
-    match &own.description {
-        Some(description) => told.with_description(description.clone()),
-        None => told,
     }
 }

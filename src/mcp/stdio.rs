@@ -59,7 +59,7 @@ pub enum ServeError {
 ///
 /// [`ServeError`] when signals cannot be caught or the protocol never gets going.
 pub async fn serve_stdio<R: Runner>(runner: Arc<R>) -> Result<Ended, ServeError> {
-    let signals = signals()?;
+    let signals = signals(runner.changes().is_none())?;
     let (reader, writer) = stdio_pipes();
     serve(runner, reader, writer, signals).await
 }
@@ -123,17 +123,24 @@ where
     result.map(|()| ended)
 }
 
-/// Completes at the first signal that asks the server to end.
-fn signals() -> Result<impl Future<Output = &'static str>, ServeError> {
+/// Completes at the first signal that asks the server to end. SIGHUP does where the policy cannot change:
+/// elsewhere it asks for a reload.
+fn signals(hangup: bool) -> Result<impl Future<Output = &'static str>, ServeError> {
     let catch = |kind, name| signal(kind).map_err(|source| ServeError::Signals { name, source });
     let mut terminate = catch(SignalKind::terminate(), "SIGTERM")?;
     let mut interrupt = catch(SignalKind::interrupt(), "SIGINT")?;
-    let mut hangup = catch(SignalKind::hangup(), "SIGHUP")?;
+    let mut hangup = if hangup { Some(catch(SignalKind::hangup(), "SIGHUP")?) } else { None };
     Ok(async move {
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => drop(hangup.recv().await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
-            _ = hangup.recv() => "SIGHUP",
+            _ = hung_up => "SIGHUP",
         }
     })
 }

@@ -72,7 +72,8 @@ impl<R: Runner> Server<R> {
         if self.task_id(job)? != id {
             return Err(unknown());
         }
-        let mut kits = self.offer.kits.iter();
+        let view = self.view();
+        let mut kits = view.offer.kits.iter();
         kits.find_map(|kit| self.jobs.find(&kit.prefix, job).ok()).ok_or_else(unknown)
     }
 

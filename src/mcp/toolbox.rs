@@ -68,7 +68,7 @@ impl<R: Runner> Toolbox<R> {
     /// `PREFIX_run`, `_start`, `_poll`, `_output`, `_kill` or `_allowed`.
     #[must_use]
     pub fn list(&self) -> Vec<Tool> {
-        self.server.tools.iter().map(|entry| entry.tool.clone()).collect()
+        self.server.view().tools.iter().map(|entry| entry.tool.clone()).collect()
     }
 
     /// Whether a tool of this name is one of ours.
@@ -80,7 +80,7 @@ impl<R: Runner> Toolbox<R> {
     /// What the tools may run, under which limits, and what is not promised: for the host's `instructions`.
     #[must_use]
     pub fn instructions(&self) -> String {
-        words::instructions(&self.server.offer)
+        words::instructions(&self.server.view().offer)
     }
 
     /// Answers one call: judged, recorded durably, confined, recorded again. When the request is cancelled
@@ -129,6 +129,6 @@ impl<R: Runner> Drop for Toolbox<R> {
 
 impl<R: Runner> std::fmt::Debug for Toolbox<R> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Toolbox").field("offer", &self.server.offer).finish_non_exhaustive()
+        out.debug_struct("Toolbox").field("offer", &self.server.view().offer).finish_non_exhaustive()
     }
 }

@@ -325,7 +325,8 @@ where
                 Line::TooLong => {
                     self.untold += 1;
                     let message = format!(
-                        "message is longer than {MAX_LINE_BYTES} bytes and was thrown away: send less"
+                        "message is longer than {MAX_LINE_BYTES} bytes and was thrown away: send less. Long \
+                         standard input goes into a file of the workspace, which '<' or the program reads"
                     );
                     self.complain(ErrorData::parse_error(message, None), None);
                 }

@@ -7,6 +7,7 @@ pub mod host;
 pub mod identity;
 pub mod landlock;
 pub mod needs;
+pub mod oci;
 pub mod own;
 pub mod profile;
 pub mod rlimits;

@@ -1,5 +1,5 @@
 //! The only room with `unsafe`: thin wrappers of the system calls that no crate wraps, and the
-//! code between clone and exec. Called by `sandbox/` and `launch/` only; every wrapper checks the
+//! code between clone and exec. Called by `sandbox/`, `launch/` and `ops/` only; every wrapper checks the
 //! kernel's answer and returns it as a value.
 #![allow(unsafe_code)]
 #![allow(
@@ -12,6 +12,7 @@ mod child;
 mod door;
 mod fdpass;
 mod kernel;
+mod manager;
 mod offers;
 mod seccomp;
 
@@ -23,6 +24,7 @@ pub(crate) use kernel::{
     landlock_restrict_self, mount_attrs, reset_signals, restrict_memory_execution, survive_file_size_limit,
     wait_any,
 };
+pub(crate) use manager::{monotonic_micros, take_descriptors};
 pub(crate) use offers::{
     close_range, filters, memory_rules, mount_setattr, move_mount, notifications, open_tree, openat2,
 };

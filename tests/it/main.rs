@@ -11,13 +11,16 @@
     reason = "a failed expectation is what a test is for, in helper functions as well"
 )]
 
+mod activation;
 mod audit;
 mod breakout;
 mod build_profile;
 mod check_lints;
 mod command_run;
+mod connect;
 mod consent;
 mod dependencies;
+mod deploy;
 mod differential;
 mod doctor;
 mod embedding;
@@ -52,16 +55,20 @@ mod mcp_faults;
 mod mcp_protocol;
 mod mcp_stand_in;
 mod mcp_stdio;
+mod mounted_git;
 mod operator;
 mod paths;
 mod plain;
 mod policy_file;
 mod probe_gate;
 mod profiles;
+mod promises;
+mod reload;
 mod requirements;
 mod rules;
 mod scan;
 mod scenario;
+mod shell_corpus;
 mod shell_execute;
 mod soak;
 mod start;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cofferdam::config::program::Programs;
 use cofferdam::config::workspace::Workspace;
 use cofferdam::config::{
-    AuditConfig, Config, Environment, Limits, OnFailure, RunUser, SandboxConfig, Source,
+    AuditConfig, Config, Environment, HttpConfig, Limits, RunUser, SandboxConfig, Source,
 };
 use cofferdam::policy::Policy;
 use serde_json::Value;
@@ -115,6 +115,8 @@ pub(crate) fn policy() -> Policy {
 pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
     let root = std::fs::File::open("/").unwrap();
     let config = Config {
+        http: HttpConfig::default(),
+        principals: BTreeMap::new(),
         source: Source::Builtin,
         digest: String::new(),
         workspace: Arc::new(Workspace {
@@ -156,7 +158,7 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
             require: Vec::new(),
             user: RunUser::Keep,
         },
-        audit: AuditConfig { sinks: Vec::new(), on_failure: OnFailure::Refuse },
+        audit: AuditConfig::new(Vec::new()),
         commands: BTreeMap::new(),
         allow_patterns: Vec::new(),
         allow_any: false,
@@ -164,8 +166,6 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
         argument_rules: true,
         toolkits: BTreeMap::new(),
         server: Default::default(),
-        http: cofferdam::config::HttpConfig::default(),
-        principals: BTreeMap::new(),
         missing: Vec::new(),
         grammars: Vec::new(),
         programs: Programs::new("/nonexistent"),

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -98,6 +99,37 @@ impl Listener {
         let listener = bound.map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         Ok(Self(Kind::Unix(listener, path.to_owned())))
+    }
+
+    /// Takes over a socket that somebody else listens on for us (sd_listen_fds(3)): a Unix one of whatever mode
+    /// it has, or a TCP one, for which [`Listener::tcp`] holds as well.
+    ///
+    /// # Errors
+    /// An open address without authentication, or a socket that nobody can be accepted on.
+    pub fn handed_over(socket: OwnedFd, authenticated: bool) -> Result<Self, BindError> {
+        let failed = |source: io::Error| BindError::Io {
+            at: "the socket that was handed over".to_owned(),
+            source,
+            remedy: "hand over one listening stream socket (ListenStream=)",
+        };
+        let listens = nix::sys::socket::getsockopt(&socket, nix::sys::socket::sockopt::AcceptConn);
+        if !listens.map_err(|e| failed(e.into()))? {
+            return Err(failed(io::ErrorKind::InvalidInput.into()));
+        }
+        let unix = UnixListener::from(socket);
+        // The kernel says what it is: an address of another family is no address of this one.
+        if let Ok(address) = unix.local_addr() {
+            unix.set_nonblocking(true).map_err(failed)?;
+            let path = address.as_pathname().unwrap_or(Path::new("(unnamed)"));
+            return Ok(Self(Kind::Unix(unix, path.to_owned())));
+        }
+        let listener = TcpListener::from(OwnedFd::from(unix));
+        let address = listener.local_addr().map_err(failed)?;
+        if !authenticated && !address.ip().is_loopback() {
+            return Err(BindError::Open(address));
+        }
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Self(Kind::Tcp(listener, address)))
     }
 
     /// The field `transport` of the records.

@@ -21,7 +21,7 @@ use super::body;
 use super::hub::Hub;
 use super::metadata;
 use super::principals::Served;
-use super::refusal::{PARSE_ERROR, last, later, method, refusal, unauthenticated};
+use super::refusal::{PARSE_ERROR, Refused, last, later, method, refusal, unauthenticated};
 use super::watch::{Alarm, Watched};
 use crate::mcp::from::Origin;
 use crate::mcp::hangup::HangUp;
@@ -83,7 +83,7 @@ pub(super) async fn answer<R: Runner>(
         Ok(response) => response,
         Err(refused) => {
             alarm.disarm();
-            refused
+            *refused
         }
     };
     let (mut parts, inner) = response.into_parts();
@@ -104,9 +104,9 @@ async fn handled<R: Runner>(
     hub: &Hub<R>,
     served: &Served,
     request: Request,
-) -> Result<Response<Body>, Response<Body>> {
+) -> Result<Response<Body>, Refused> {
     let (mut parts, incoming) = request.into_parts();
-    let malformed = |response| {
+    let malformed = |response: Refused| {
         hub.counters.malformed.up();
         response
     };
@@ -118,7 +118,7 @@ async fn handled<R: Runner>(
             let opens = peek.method.as_deref() == Some("initialize") && !parts.headers.contains_key(SESSION);
             if opens && let Err(error) = served.sessions.room().await {
                 hub.counters.limited.up();
-                return Err(later(10, &error.to_string()));
+                return Err(Box::new(later(10, &error.to_string())));
             }
             let listens = peek.method.as_deref() == Some(listen::METHOD) && hub.other.get().is_none();
             match listens.then(|| listen::packed(&bytes)).flatten() {
@@ -130,7 +130,7 @@ async fn handled<R: Runner>(
             }
         }
         Method::GET | Method::DELETE => Bytes::new(),
-        _ => return Err(method()),
+        _ => return Err(Box::new(method())),
     };
     let response = (served.handle)(Request::from_parts(parts, Full::new(bytes))).await;
     Ok(told(response).await)

@@ -138,7 +138,10 @@ impl Served {
         let places = Arc::new(Semaphore::new(most));
         let server = Server::offering(
             Arc::clone(common.runner),
-            offer,
+            {
+                let principal = principal.clone();
+                move |offer| narrowed(offer, &principal)
+            },
             common.transport,
             Arc::clone(&places),
             common.stop.clone(),

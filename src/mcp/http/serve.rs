@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use rmcp::ServerHandler;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -67,17 +68,18 @@ impl<R: Runner> Http<R> {
     }
 
     /// Serves until a signal comes. When this returns, every run has ended or a grace period has passed.
-    /// `hung_up` is called at each SIGHUP, after the token files have been read again.
+    /// `open` are routes that nobody has to say who he is for, by any name of the host; `leaving` is called once
+    /// nothing new is begun any more. At SIGHUP the token files are read again.
     ///
     /// # Errors
     /// Signals cannot be caught, or the listener cannot be used.
-    pub async fn serve(self, hung_up: impl Fn() + Send + Sync) -> Result<Ended, ServeError> {
+    pub async fn serve(self, open: Router, leaving: impl FnOnce() + Send) -> Result<Ended, ServeError> {
         let Self { hub, listener } = self;
         let mut terminate = caught(SignalKind::terminate(), "SIGTERM")?;
         let mut interrupt = caught(SignalKind::interrupt(), "SIGINT")?;
         let mut hangup = caught(SignalKind::hangup(), "SIGHUP")?;
         let door = Door::open(listener.0).map_err(|error| ServeError::Task(error.to_string()))?;
-        let (router, connections) = (routes::router(&hub), Arc::new(Connections::default()));
+        let (router, connections) = (routes::router(&hub).merge(open), Arc::new(Connections::default()));
         let accepting = tokio::spawn(door.serve(Arc::clone(&hub), router, Arc::clone(&connections)));
         let name = loop {
             tokio::select! {
@@ -88,12 +90,12 @@ impl<R: Runner> Http<R> {
                         Ok(count) => tracing::info!("SIGHUP: token files read again, {count} tokens are valid"),
                         Err(error) => tracing::error!("SIGHUP: the tokens stay as they were: {error}"),
                     }
-                    hung_up();
                 }
             }
         };
         tracing::info!("{name}: nothing new is begun");
         hub.draining.cancel();
+        leaving();
         if let Err(error) = accepting.await {
             tracing::error!(%error, "the task that accepts connections failed");
         }

@@ -173,6 +173,9 @@ fn container(book: &mut Book, host: &Host) {
         None => "none".to_owned(),
     };
     book.say("container.runtime", runtime);
+    let first = if host.first_process { "the server itself" } else { "another process" };
+    let remedy = "let the engine's init be the first process: init: true, --init, shareProcessNamespace";
+    book.add("container.init", first, !host.first_process, Verdict::Advice, remedy);
     let inside = |inside: &bool| (if *inside { "yes" } else { "no" }.to_owned(), true);
     let remedy = "mount /proc for this process";
     book.known("container.user_namespace", &host.in_user_namespace, inside, Verdict::Advice, remedy);

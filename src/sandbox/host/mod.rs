@@ -83,11 +83,18 @@ pub struct Host {
     pub interfaces: Known<Vec<String>>,
     /// Interfaces that routes name.
     pub routes: Known<Vec<String>>,
-    /// Directories outside of workspace, audit and scratch that the server's user can write.
+    /// Directories outside of workspace, audit, scratch and [`PROVIDED`] that the server's user can write.
     pub writable: Known<Vec<MountFlags>>,
+    /// Those of [`PROVIDED`] that are there.
+    pub provided: Vec<MountFlags>,
+    /// The server is the first process of its process namespace: it is to reap what others leave.
+    pub first_process: bool,
     /// The policy file and those that it names.
     pub policy: Vec<Known<Guarded>>,
 }
+
+/// Directories that the image of the appliance has for scratch and for the socket, to be written.
+pub const PROVIDED: &[&str] = &["/scratch", "/socket"];
 
 /// Reads all facts. Never fails as a whole.
 #[must_use]
@@ -102,8 +109,14 @@ pub fn survey(places: &Places) -> Host {
     let flags = |path: &Path| {
         MountFlags::at(path).map_err(|e| format!("asking for the mount of {} failed: {e}", path.display()))
     };
-    let known: Vec<PathBuf> =
-        places.audit.iter().chain([&places.workspace]).chain(&places.scratch).cloned().collect();
+    let known: Vec<PathBuf> = places
+        .audit
+        .iter()
+        .chain([&places.workspace])
+        .chain(&places.scratch)
+        .cloned()
+        .chain(PROVIDED.iter().map(PathBuf::from))
+        .collect();
     Host {
         kernel: status::text("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
         landlock_abi: sys::landlock_abi().map_err(|e| format!("this kernel has no Landlock: {e}")),
@@ -134,6 +147,9 @@ pub fn survey(places: &Places) -> Host {
         interfaces: network::interfaces(),
         routes: network::routes(),
         writable: table.as_ref().map_err(Clone::clone).map(|table| writable::places(table, &known)),
+        // A directory that cannot be asked about stays among those that can be written, or cannot be.
+        provided: PROVIDED.iter().filter_map(|path| flags(Path::new(path)).unwrap_or(None)).collect(),
+        first_process: std::process::id() == 1,
         policy: places.policy.iter().map(|path| guard::look(path, places.uid)).collect(),
     }
 }
