@@ -95,7 +95,7 @@ fn tasks_and_jobs_of_a_principal_are_told_over_http_and_those_of_another_are_not
     assert!(!task.starts_with(heard["params"]["job"].as_str().unwrap()), "{heard}");
     eventually("one job is left", || lab.alive().len() == 1);
 
-    // Who hangs up makes room, and the end of the server is told.
+    // Who hangs up makes room.
     for number in 0..20 {
         let mut ear = Ear::open(&serving.at, OTHER, &format!("short {number}"), &json!({}));
         let mut told = ear.next();
@@ -105,15 +105,11 @@ fn tasks_and_jobs_of_a_principal_are_told_over_http_and_those_of_another_are_not
         }
         assert_eq!(told["method"], "notifications/subscriptions/acknowledged", "{told}");
     }
+    // A stream that is open does not hold up the end of the server.
     assert_eq!(serving.stop(), Some(0));
-    loop {
-        let message = jobs.next();
-        if message["id"] == "jobs" {
-            assert_eq!(message["result"]["resultType"], "complete", "{message}");
-            assert_eq!(message["result"]["_meta"][ID], "jobs");
-            break;
-        }
-    }
+    let mut rest = String::new();
+    while jobs.0.read_line(&mut rest).is_ok_and(|count| count > 0) {}
+    assert!(!rest.contains("\"error\""), "{rest}");
 }
 
 #[test]
