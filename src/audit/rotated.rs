@@ -39,7 +39,7 @@ pub(super) fn first(file: &File) -> io::Result<Option<First>> {
     };
     Ok(Some(First {
         seq,
-        at: text("timestamp").and_then(|at| humantime::parse_rfc3339(at).ok()),
+        at: text("timestamp").and_then(time),
         chain: text("chain_id").unwrap_or("").to_owned(),
         rotated: text("event_type") == Some("audit.rotate"),
     }))
@@ -49,7 +49,17 @@ pub(super) fn first(file: &File) -> io::Result<Option<First>> {
 fn seq_of(line: &str) -> Option<u64> {
     let rest = line.strip_prefix("{\"schema_version\":1,\"chain_id\":\"")?;
     let (_, rest) = rest.split_once("\",\"seq\":")?;
-    rest.split_once(',')?.0.parse().ok()
+    number(rest.split_once(',')?.0)
+}
+
+/// A number, or nothing where none is written.
+fn number(text: &str) -> Option<u64> {
+    if let Ok(number) = text.parse() { Some(number) } else { None }
+}
+
+/// A time, or nothing where none is written: such a file is not rotated by its age.
+fn time(text: &str) -> Option<SystemTime> {
+    if let Ok(time) = humantime::parse_rfc3339(text) { Some(time) } else { None }
 }
 
 /// `audit.jsonl` becomes `audit-000000000042.jsonl`.
@@ -78,7 +88,7 @@ pub(super) fn list(path: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
             .and_then(|rest| rest.strip_prefix('-'))
             .and_then(|rest| rest.strip_suffix(end.as_str()))
             .filter(|digits| digits.len() >= 12 && digits.bytes().all(|byte| byte.is_ascii_digit()));
-        if let Some(seq) = digits.and_then(|digits| digits.parse().ok()) {
+        if let Some(seq) = digits.and_then(number) {
             found.push((seq, entry.path()));
         }
     }

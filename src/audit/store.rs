@@ -386,8 +386,10 @@ impl Medium for FileStore {
             return false;
         }
         if self.born.is_none() {
-            // What cannot be read now is not old: the next look tells.
-            self.born = rotated::first(&self.file).ok().flatten().and_then(|first| first.at);
+            match rotated::first(&self.file) {
+                Ok(first) => self.born = first.and_then(|first| first.at),
+                Err(error) => tracing::warn!(%error, "audit: the age of the file cannot be read"),
+            }
         }
         self.born.is_some_and(|born| born.elapsed().is_ok_and(|age| age >= max_age))
     }

@@ -162,7 +162,7 @@ impl Copies {
 /// The value of a member of a native line, as it stands there: a string without its quotes, or a number.
 /// Quotes inside of values are escaped, so the text of a member cannot occur in one.
 fn member<'a>(native: &'a [u8], name: &str) -> Option<&'a str> {
-    let text = std::str::from_utf8(native).ok()?;
+    let Ok(text) = std::str::from_utf8(native) else { return None };
     let (_, rest) = text.split_once(&format!(",\"{name}\":"))?;
     match rest.strip_prefix('"') {
         Some(rest) => rest.split_once('"').map(|(value, _)| value).filter(|value| !value.ends_with('\\')),
