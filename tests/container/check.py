@@ -66,10 +66,13 @@ class Stack:
         self.dir = HOUSE / f"stack-{Stack.count}"
         self.audit, self.workspace = self.dir / "audit", self.dir / "workspace"
         self.audit.mkdir(parents=True)
-        os.chown(self.audit, UID, UID)
+        (self.dir / "socket").mkdir(mode=0o750)
+        for own in (self.audit, self.dir / "socket"):
+            os.chown(own, UID, UID)
         shutil.copytree(HOUSE / "repository", self.workspace, symlinks=True)
         self.files = [word for file in files for word in ("-f", str(file))]
         self.env = {**os.environ, "COFFERDAM_WORKSPACE": str(self.workspace), "COFFERDAM_AUDIT": str(self.audit),
+                    "COFFERDAM_SOCKET": str(self.dir / "socket"),
                     **{name: str(value) for name, value in environment.items()}}
 
     def compose(self, *words, **more):
@@ -267,7 +270,7 @@ def mutations():
         text = copy.deepcopy(plain)
         for other in ("agent", "siem"):
             text["services"].pop(other)
-        text["volumes"].pop("siem")
+        text.pop("volumes")
         service = text["services"]["cofferdam"]
         service["restart"] = "no"
         change(service)
@@ -310,7 +313,7 @@ def image():
     check("the image runs as uid 10001", config["User"] == "10001:10001", config["User"])
     check("the image stops by SIGTERM", config.get("StopSignal") == "SIGTERM", config.get("StopSignal"))
     check("the image has labels", config["Labels"].get("org.opencontainers.image.licenses"), config["Labels"])
-    check("the image has a health check by cofferdam health", "health" in str(about.get("HealthCheck") or config.get("Healthcheck")), about.keys())
+    check("the image has a health check by cofferdam health", "health" in str(about.get("Healthcheck") or config.get("Healthcheck")), about.keys())
     root = HOUSE / "root"
     root.mkdir()
     name = run("podman", "create", IMAGE).stdout.strip()
