@@ -129,7 +129,7 @@ def whole(stack, what):
 
 def start_record(stack, what):
     start = next((r for r in stack.records() if r["event_type"] == "server.start"), {})
-    facts = dict(fact.split(": ", 1) for fact in start.get("facts", []) if ": " in fact)
+    facts = dict(fact.split(": ", 1) for fact in start.get("host_facts", []) if ": " in fact)
     check(f"{what}: server.start names the container", start.get("container") == "podman", start.get("container"))
     required = (ROOT / "deploy" / "policy.toml").read_text()
     check(f"{what}: server.start lists what was required",
@@ -151,6 +151,12 @@ def bring_up(stack, what, *words):
     return good
 
 
+def inside_network(name, table):
+    """A table of the kernel, as the network namespace of the container has it."""
+    pid = run("podman", "inspect", name, "--format", "{{.State.Pid}}").stdout.strip()
+    return run("nsenter", "--net", "--target", pid, "cat", f"/proc/self/net/{table}")
+
+
 def by_socket(what, *more_files):
     stack = Stack(ROOT / "compose.yaml", *more_files)
     try:
@@ -160,8 +166,7 @@ def by_socket(what, *more_files):
         for name in ("network.interfaces", "network.routes"):
             check(f"{what}: {name}: none but lo", facts.get(name) == "none but lo", facts.get(name))
         name = stack.container()
-        seen = run("podman", "run", "--rm", "--network", f"container:{name}", "--cap-drop=all",
-                   "docker.io/library/debian:bookworm-slim", "cat", "/proc/net/dev", "/proc/net/route")
+        seen = inside_network(name, "dev")
         devices = [line.split(":")[0].strip() for line in seen.stdout.splitlines() if ":" in line]
         check(f"{what}: its network has lo alone and no route", seen.returncode == 0 and devices == ["lo"], seen)
         said = stack.compose("--profile", "agent", "run", "--rm", "-T", "agent")
@@ -213,8 +218,7 @@ def by_http(what):
         check(f"{what}: a client on the internal network does the same", "agent: done" in said.stdout,
               said.stdout + said.stderr)
         name = stack.container()
-        routes = run("podman", "run", "--rm", "--network", f"container:{name}", "--cap-drop=all",
-                     "docker.io/library/debian:bookworm-slim", "cat", "/proc/net/route").stdout.splitlines()[1:]
+        routes = inside_network(name, "route").stdout.splitlines()[1:]
         out = [line for line in routes if line.split()[1] == "00000000"]
         check(f"{what}: the server has no route out of the network", routes and not out, routes)
         run("podman", "stop", "--time", "15", name)
