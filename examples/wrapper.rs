@@ -1,12 +1,13 @@
 //! cofferdam's MCP server with a wrapper around every command: the launcher seam of the library.
 //!
 //! ```console
-//! $ cargo run --example wrapper -- POLICY WRAPPER-FILE
+//! $ cargo run --example wrapper -- POLICY WRAPPER-FILE [confined]
 //! ```
 //!
 //! WRAPPER-FILE holds what each command is put into, one argument a line, the program first; it is read again for
 //! each command, and nothing runs while it is not there. With `/usr/bin/prlimit` and `--nofile=64` in it and
-//! `execute = ["/usr/bin/prlimit"]` in the table of each command, no command has more than 64 open files.
+//! `execute = ["/usr/bin/prlimit"]` in the table of each command, no command has more than 64 open files. With
+//! `confined` the server puts walls around itself as well; the wrapper is asked behind them.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -31,8 +32,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     cofferdam::become_launcher_if_asked();
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let (policy, file) =
-        arguments.next().zip(arguments.next()).ok_or("usage: wrapper POLICY WRAPPER-FILE")?;
-    let appliance = Arc::new(Appliance::start(Config::load(&policy)?)?.with_wrapper(FromFile(file)));
+        arguments.next().zip(arguments.next()).ok_or("usage: wrapper POLICY WRAPPER-FILE [confined]")?;
+    let config = Config::load(&policy)?;
+    let appliance = match arguments.next() {
+        Some(word) if word.as_os_str() == "confined" => Appliance::start_confined(config)?,
+        Some(word) => return Err(format!("{}: unknown word; leave it out", word.display()).into()),
+        None => Appliance::start(config)?,
+    };
+    let appliance = Arc::new(appliance.with_wrapper(FromFile(file)));
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         appliance.announce(Some("stdio")).await?;

@@ -3,20 +3,23 @@
 //! Called by `cli/`, `mcp/` and by programs that embed the library. Every road to a process goes
 //! through [`Appliance::run`]: judged, recorded durably, confined, captured, recorded again.
 
+mod batch;
 mod consent;
 mod hints;
 pub mod host;
 mod judged;
 mod line;
+mod log;
 mod outcome;
 mod places;
 mod recording;
 mod records;
-mod reload;
+pub(crate) mod reload;
 
 pub use consent::{Asker, Means, Question};
 pub use hints::Hint;
 pub use judged::Judged;
+pub use line::{Explained, explain as explain_line};
 pub use line::{LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
 pub(crate) use outcome::sandbox;
 pub use outcome::{Call, NotStarted, Outcome, Report};
@@ -38,6 +41,7 @@ use crate::fault;
 use crate::launch::seam::{Ready, Seam, Wrapped, Wrapper};
 use crate::launch::{EndedBy, Facts, LaunchError, Launcher, Prepared, Running, Touch};
 use crate::policy::consent::Consents;
+use crate::policy::knowledge;
 use crate::policy::{Authorized, Denial, Policy, PolicyError, Reason, Request, RuleKind, Target, Verdict};
 use crate::run::foreground::{self, Finished, Outputs};
 use crate::run::{Budget, Chunk, Tap};
@@ -105,7 +109,7 @@ impl Appliance {
     }
 
     /// The same for a process that does nothing else: once the launcher is up, the process confines itself
-    /// for good. It starts no program, reaches no port and writes nothing but its audit log.
+    /// for good. It starts no program, reaches no port but those of its audit sinks, and writes nothing but its audit log.
     ///
     /// # Errors
     /// As [`Appliance::start`], or a step of the confinement.
@@ -119,7 +123,8 @@ impl Appliance {
         let host = host::require(&config, launcher.facts(), confined)?;
         let mut walls = None;
         if confined {
-            own::confine(&Audit::directories(&config.audit)?, launcher.groups_in())?;
+            let (directories, ports) = (Audit::directories(&config.audit)?, Audit::ports(&config.audit)?);
+            own::confine(&directories, launcher.groups_in(), &ports)?;
             let own = Own::read().map_err(StartError::Walls)?;
             if !own.no_new_privs || own.seccomp != 2 {
                 return Err(StartError::Walls(format!("the kernel says {own:?}")));
@@ -205,6 +210,7 @@ impl Appliance {
                 self.config().workspace.path.display()
             ));
         }
+        found.extend(knowledge::idle_names(self.config()).unwrap_or_else(|error| vec![error.to_string()]));
         if let (Some(path), Some(reason)) = (&self.sandbox().cgroup.path, &self.sandbox().cgroup.reason) {
             let path = path.display();
             found.push(format!("the cgroups of runs below {path} hold not every limit: {reason}"));
@@ -217,6 +223,7 @@ impl Appliance {
     /// comes back as a question ([`Outcome::Ask`]) where the call says how one can be asked.
     pub async fn run(&self, mut call: Call, cancel: CancellationToken) -> Outcome {
         let accepted = Instant::now();
+        fault::point("run:accepted");
         call.context.toolkit.clone_from(&call.request.toolkit);
         let judged = match call.refused.take() {
             Some(denial) => Verdict::Deny(denial),
@@ -268,9 +275,14 @@ impl Appliance {
             Ok(open) => open,
             Err(e) => return Outcome::AuditUnavailable(e),
         };
+        fault::point("run:recorded");
         let queue = accepted.elapsed();
         let result = match (&prepared, &ready) {
-            (Ok(prepared), Ok(ready)) => self.execute(ready, prepared, stdin, (live, tap), &cancel).await,
+            (Ok(prepared), Ok(ready)) => {
+                let cancel = cancel.child_token();
+                let work = self.execute(ready, prepared, stdin, (live, tap), &cancel);
+                self.tied(work, &cancel).await
+            }
             (Err(e), _) | (_, Err(e)) => Err(e.clone()),
         };
         match result {
@@ -351,7 +363,7 @@ impl Appliance {
         let made = fault::named("run:pipes").map_or_else(|| foreground::pipes(stdin.is_some()), Err);
         let (ours, theirs) = made.map_err(io_error("pipes"))?;
         let plan = ready.plan();
-        let running = self.spawn(ready, prepared, theirs).await?;
+        let running = self.spawn(ready, prepared, theirs, Duration::ZERO).await?;
         let budget = Budget { bytes: plan.limits().output_bytes, lines: plan.limits().output_lines };
         let outputs = Outputs { budget, live, tap: tap.unwrap_or_default() };
         let finished = foreground::foreground(running, ours, stdin, outputs, cancel);
@@ -376,12 +388,13 @@ impl Appliance {
         ready: &Ready<'_>,
         prepared: &Prepared,
         stdio: [OwnedFd; 3],
+        grace: Duration,
     ) -> Result<Running, LaunchError> {
         let (plan, facts) = (ready.plan(), self.launcher.facts());
         // The kernel counts the processes of all runs of the user, those of other toolkits included.
         let all = Limits { jobs: self.config().limits.jobs, ..plan.limits().clone() };
         let limits = rlimits::of(&all, &facts.hard_limits, facts.cgroup.counts_processes());
-        self.launcher.run(ready, prepared, limits, stdio).await
+        self.launcher.run(ready, prepared, limits, stdio, grace).await
     }
 
     /// What the profile seems to have refused to a run that ended by itself.
@@ -410,11 +423,13 @@ impl Appliance {
         hints: Vec<Hint>,
     ) -> Outcome {
         let run_id = open.run_id().to_owned();
+        fault::point("run:ended");
         let bytes = (&finished.stdout, &finished.stderr);
         let end = records::run_end(queue, finished.pid, plan.limits(), &finished.ended, Some(bytes));
         if let Err(e) = self.audit.run_end(open, &end).await {
             return Outcome::Unrecorded(e);
         }
+        fault::point("run:answered");
         let Finished { ended, stdout, stderr, .. } = finished;
         // A supervisor that died took the status with it: the launcher has killed what was left, and
         // "unknown" is the only honest answer.

@@ -11,9 +11,9 @@ compile_error!(
 );
 
 #[cfg(feature = "fault-injection")]
-pub(crate) use armed::{named, struck, value, variable};
+pub(crate) use armed::{named, point, struck, value, variable};
 #[cfg(not(feature = "fault-injection"))]
-pub(crate) use none::{named, struck, value, variable};
+pub(crate) use none::{named, point, struck, value, variable};
 
 /// What ships: nothing ever fails on order.
 #[cfg(not(feature = "fault-injection"))]
@@ -30,6 +30,9 @@ mod none {
     pub(crate) const fn named(_name: &str) -> Option<io::Error> {
         None
     }
+
+    #[inline(always)]
+    pub(crate) const fn point(_name: &str) {}
 
     #[inline(always)]
     pub(crate) const fn value(_name: &str) -> Option<u32> {
@@ -61,8 +64,24 @@ mod armed {
         }
     }
 
-    /// The failure of `name`, when it is ordered.
+    /// A place where the process can be made to stand still: where the line `stop NAME` is ordered, it reads
+    /// the FIFO of that name beside the file, until somebody writes there, or kills it.
+    pub(crate) fn point(name: &str) {
+        let Ok(orders) = orders() else { return };
+        let ordered = orders.lines().any(|line| line.strip_prefix("stop ") == Some(name));
+        if let (true, Some(path)) = (ordered, std::env::var_os(VARIABLE)) {
+            let mut fifo = path;
+            fifo.push(".");
+            fifo.push(name.replace(':', "."));
+            if let Err(error) = std::fs::read(&fifo) {
+                eprintln!("cofferdam: {}: {error}", std::path::Path::new(&fifo).display());
+            }
+        }
+    }
+
+    /// The failure of `name`, when it is ordered; it is a [`point`] as well.
     pub(crate) fn named(name: &str) -> Option<io::Error> {
+        point(name);
         match orders() {
             Ok(orders) => {
                 orders.lines().any(|line| line == name).then(|| io::Error::from_raw_os_error(ERRNO))

@@ -14,11 +14,15 @@
 mod descriptors;
 mod execute;
 mod expansion;
+mod explained;
 mod files;
+mod hinted;
 mod judge;
 mod plan;
 mod stage;
 mod verdict;
+
+pub use explained::{Explained, explain};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,11 +31,11 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::{Appliance, Hint};
-use crate::audit::{AuditError, Context};
+use crate::audit::{AuditError, Context, LinePart};
 use crate::launch::DeniedCall;
-use crate::policy::Denial;
+use crate::policy::{Denial, Request};
 use crate::run::{Budget, Captured, Chunk, Exit, Stream, Tap};
-use crate::syntax::List;
+use crate::syntax::{List, shown};
 
 /// A line to run on behalf of somebody.
 #[derive(Debug, Default)]
@@ -53,6 +57,9 @@ pub struct LineCall {
     pub budget: Option<Budget>,
     /// The line is ended once one of its streams exceeds what is kept of it.
     pub end_at_limit: bool,
+    /// Where the line is ended, its processes are asked to end (SIGTERM) and have this long before they are
+    /// killed. Zero: they are killed at once.
+    pub grace: Duration,
     /// Who asks, for the records.
     pub context: Context,
     /// Output as it comes, beside the capture; see [`super::Call::live`].
@@ -62,10 +69,40 @@ pub struct LineCall {
     /// The caller's own reason to refuse it (it was not understood, say): it is not judged, but recorded as
     /// every refusal is, with `shown` as its argument vector.
     pub refused: Option<Denial>,
-    /// What a refusal of the line as a whole is recorded with; absent: the tree, as text.
+    /// What a refusal of the line as a whole is recorded with; absent: the words of the tree.
     pub shown: Option<Vec<Vec<u8>>>,
     /// Where as many run already as the policy allows, it waits for its places, and is not refused.
     pub queued: bool,
+}
+
+impl LineCall {
+    /// The words that the line as a whole is recorded with: redaction goes by words and by what stands before
+    /// them.
+    fn shown(&self) -> Vec<Vec<u8>> {
+        self.shown.clone().unwrap_or_else(|| shown::words(&self.list.to_string()))
+    }
+
+    /// The request that stands for the line as a whole in a record.
+    fn whole(&self) -> Request {
+        Request {
+            argv: self.shown(),
+            cwd: self.cwd.clone(),
+            env: self.env.clone(),
+            toolkit: self.toolkit.clone(),
+            ..Request::default()
+        }
+    }
+
+    /// Who asks, as the records of the line and of its commands (from 1) say it.
+    fn context(&self, line_id: &str, stage: Option<usize>) -> Context {
+        part(&Context { toolkit: self.toolkit.clone(), ..self.context.clone() }, line_id, stage)
+    }
+}
+
+/// The context of a command (counted from 0) of a line, or of the line as a whole.
+fn part(of: &Context, line_id: &str, stage: Option<usize>) -> Context {
+    let stage = stage.map(|number| number.saturating_add(1) as u64);
+    Context { line: Some(LinePart { line_id: line_id.to_owned(), stage }), ..of.clone() }
 }
 
 /// What became of a line.
@@ -140,8 +177,8 @@ pub struct StageReport {
     pub left: u32,
     /// System calls that the filter forbade.
     pub denied: Vec<DeniedCall>,
-    /// What the profile seems to have refused beside that. Standard error of a line is nobody's alone, so
-    /// that only its own traces count.
+    /// What the profile seems to have refused beside that: by what it started, and by what standard error of
+    /// the line says under its name.
     pub hints: Vec<Hint>,
     /// The limit that it met, where it is known.
     pub limit: Option<&'static str>,

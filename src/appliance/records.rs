@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::LineReport;
 use crate::audit::{
-    ConsentFacts, Ending, LimitFacts, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
-    SandboxFacts, SandboxState, ServerStart, Stamps, WrapperFacts,
+    ConsentFacts, Ending, LimitFacts, LineEnd, Origin, PolicyLoad, RunAsked, RunDenied, RunEnd, RunStart,
+    SandboxFacts, SandboxState, Secrets, ServerStart, Stamps, WrapperFacts,
 };
-use crate::config::{Config, Limits, Source};
+use crate::config::{Config, Limits, OnFailure, Source};
 use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, Execution, Facts, Fidelity, LaunchError, Prepared};
 use crate::policy::{Asking, Authorized, Denial, Request, Target};
@@ -23,8 +24,25 @@ pub(super) fn origin(config: &Config) -> Origin {
             Source::Program => "program".to_owned(),
         },
         policy_rules: (config.commands.len() + config.allow_patterns.len()) as u64,
+        secrets: secrets(config),
+        audit_continue: config.audit.on_failure == OnFailure::Continue,
         ..Origin::default()
     }
+}
+
+/// What the policy or the server's own environment hands to commands and no record may show.
+fn secrets(config: &Config) -> Secrets {
+    let mut secrets = Secrets::default();
+    let of_commands = config.commands.values().flat_map(|command| &command.environment);
+    for (name, value) in config.environment.set.iter().chain(of_commands) {
+        secrets.push_variable(name, value);
+    }
+    for name in &config.environment.pass {
+        if let Some(value) = std::env::var_os(name) {
+            secrets.push_variable(name, &value.to_string_lossy());
+        }
+    }
+    secrets
 }
 
 /// Settings that weaken every run of this policy.
@@ -290,6 +308,23 @@ pub(super) fn reached(ended: &Ended, limits: &Limits) -> Option<&'static str> {
     }
     let met = [(ended.met.forks_refused > 0, PROCESSES), (ended.met.scratch_full, SCRATCH)];
     met.into_iter().find(|(met, _)| *met).map(|(_, name)| name)
+}
+
+/// A line as a whole.
+pub(super) fn line_end(report: &LineReport) -> LineEnd {
+    LineEnd {
+        ending: match report {
+            LineReport { exceeded: Some(_), .. } => Ending::OutputLimit,
+            LineReport { timed_out: true, .. } => Ending::Timeout,
+            LineReport { cancelled: true, .. } => Ending::Cancelled,
+            LineReport { status, .. } => Ending::Exited(*status),
+        },
+        commands: report.stages.len() as u64,
+        duration: report.duration,
+        stdout_bytes: report.stdout.total_bytes,
+        stderr_bytes: report.stderr.total_bytes,
+        output_truncated: report.stdout.dropped.is_some() || report.stderr.dropped.is_some(),
+    }
 }
 
 /// A run that was allowed and recorded but never executed. The program's own failings (not found,

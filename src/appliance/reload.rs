@@ -10,22 +10,34 @@ use std::time::Instant;
 
 use super::{Appliance, records};
 use crate::audit::{AuditError, PolicyLoad, PolicyReject};
+use crate::config::examples::{self, Failure};
 use crate::config::{Config, server_environment};
 use crate::launch::LaunchError;
 use crate::policy::consent::Consents;
 use crate::policy::{Policy, PolicyError};
 
+/// Why an appliance cannot go on under another policy.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfit {
+    /// The policy does not fit together.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// Its secrets cannot be kept out of the records.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
 impl Appliance {
     /// This appliance under another policy. The settings that [`crate::config::reload::fixed`] names must be
     /// the same: they are the caller's to check. Questions to people that are open are void.
-    pub(crate) fn renewed(&self, config: Config) -> Result<Self, PolicyError> {
+    pub(crate) fn renewed(&self, config: Config) -> Result<Self, Unfit> {
         let config = Arc::new(config);
         let policy = Policy::new(Arc::clone(&config), &server_environment())?;
         Ok(Self {
             policy,
             launcher: Arc::clone(&self.launcher),
             seam: Arc::clone(&self.seam),
-            audit: self.audit.under(records::origin(&config)),
+            audit: self.audit.under(records::origin(&config))?,
             places: self.places.renewed(&config),
             consents: Consents::new(config.limits.consent_time),
             made: Instant::now(),
@@ -33,6 +45,14 @@ impl Appliance {
             host: self.host.clone(),
             recording: self.recording.clone(),
             touched: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Examples of its policy whose verdict is another one than the policy says.
+    pub(crate) fn failed_examples(&self) -> Vec<Failure> {
+        examples::run(self.config(), |argv| {
+            let argv: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
+            self.policy.judge_argv(&argv, None).map(drop).map_err(|denial| denial.message)
         })
     }
 

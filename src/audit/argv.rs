@@ -5,10 +5,8 @@
 
 use std::borrow::Cow;
 
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
-
 use super::escape::{bound, cap, is_risky, rendered, text_of};
+use super::hash;
 use super::redact::{self, Found};
 
 /// Most rendered bytes of one element: ECS indexes no longer ones.
@@ -46,7 +44,7 @@ impl Argv {
             whole,
             count: argv.len() as u64,
             bytes: argv.iter().map(|element| element.len() as u64 + 1).sum(),
-            hmac: hmac_of(argv, key),
+            hmac: hash::of_argv(argv, key),
             risk,
         }
     }
@@ -89,18 +87,6 @@ fn taken<'a, 'b: 'a>(
             used <= budget
         })
         .count()
-}
-
-fn hmac_of(argv: &[Vec<u8>], key: &[u8; 32]) -> String {
-    // HMAC takes keys of any length; 32 bytes are no error.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return "0".repeat(64) };
-    for (position, element) in argv.iter().enumerate() {
-        if position > 0 {
-            mac.update(&[0]);
-        }
-        mac.update(element);
-    }
-    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

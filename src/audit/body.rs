@@ -6,11 +6,13 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::checkpoint::Settings;
 use super::escape::{bound, cap, push_json, text_of};
 use super::facts::{LimitFacts, Origin, SandboxFacts, Stamps, WrapperFacts};
-use super::redact::{self, Found};
+use super::redact::{self, Found, Own};
 
 /// Integers in records stay exact in JavaScript and in doubles.
 const MAX_INTEGER: u64 = (1 << 53) - 1;
@@ -30,6 +32,17 @@ pub(super) struct Site {
     pub(super) instance: String,
     pub(super) key: [u8; 32],
     pub(super) origin: Origin,
+    /// What this site redacts beside what everybody does.
+    pub(super) own: Arc<Own>,
+    /// Signed checkpoints, where there is a key.
+    pub(super) checkpoints: Option<Arc<Settings>>,
+}
+
+impl Site {
+    /// Nothing redacted yet.
+    pub(super) fn found(&self) -> Found {
+        Found::of(&self.own)
+    }
 }
 
 /// Members of a record, each with a comma before it.
@@ -39,7 +52,10 @@ pub(super) struct Body(String);
 impl Body {
     /// Starts a record.
     pub(super) fn new(site: &Site, level: Level, event: &str) -> Self {
+        // Runs that nobody can see may go on at any time: no record of such a policy is a quiet one.
+        let unrecorded = site.origin.audit_continue;
         let level = match level {
+            _ if unrecorded => "error",
             Level::Info => "info",
             Level::Warning => "warning",
             Level::Error => "error",
@@ -52,6 +68,7 @@ impl Body {
         body.plain("server_version", env!("CARGO_PKG_VERSION"));
         body.plain("instance_id", &site.instance);
         body.plain("event_type", event);
+        body.flag_if("audit_continue", unrecorded);
         body
     }
 
@@ -195,7 +212,7 @@ impl Body {
         self.integer_if("pids_limit", limits.processes);
     }
 
-    pub(super) fn sandbox(&mut self, facts: &SandboxFacts) {
+    pub(super) fn sandbox(&mut self, facts: &SandboxFacts, found: &mut Found) {
         self.digest("sandbox_digest", facts.digest.as_deref());
         self.integer_if("landlock_abi", facts.landlock_abi.map(u64::from));
         if facts.host_mounts {
@@ -215,20 +232,17 @@ impl Body {
             self.plain("limits_by", by);
         }
         if let Some(wrapper) = &facts.wrapper {
-            self.wrapper(wrapper);
+            self.wrapper(wrapper, found);
         }
     }
 
-    fn wrapper(&mut self, facts: &WrapperFacts) {
-        // Counted with the others are those of the request alone.
-        let mut found = Found::default();
+    fn wrapper(&mut self, facts: &WrapperFacts, found: &mut Found) {
         match &facts.program {
             None => self.plain("wrapper", "unchanged"),
-            Some(program) => self.path("wrapper", program, &mut found),
+            Some(program) => self.path("wrapper", program, found),
         }
         if !facts.args.is_empty() {
-            let args: Vec<String> =
-                facts.args.iter().map(|arg| redact::text(&bound(arg), &mut found)).collect();
+            let args: Vec<String> = facts.args.iter().map(|arg| redact::text(&bound(arg), found)).collect();
             self.list_within("wrapper_args", &args, 600, 128);
         }
         self.flag_if("wrapper_sandboxed", facts.sandboxed);

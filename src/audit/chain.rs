@@ -100,6 +100,11 @@ pub(super) fn read(line: &[u8]) -> Result<Link, Fault> {
     Ok(Link { head: Head { chain, seq, hash: named }, prev })
 }
 
+/// Chain and number of a line, unchecked.
+pub(super) fn place(line: &[u8]) -> Option<([u8; 36], u64)> {
+    frame(line).ok().map(|(chain, seq, _)| (chain, seq))
+}
+
 /// Chain, number and hash of the record before.
 fn frame(content: &[u8]) -> Result<([u8; 36], u64, [u8; 64]), Fault> {
     let rest = after(content, b"{\"schema_version\":1,\"chain_id\":\"")?;

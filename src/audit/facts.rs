@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::redact::Secrets;
+
 /// What holds for every record of this process.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
@@ -19,6 +21,10 @@ pub struct Origin {
     pub peer_pid: Option<u32>,
     /// Its user.
     pub peer_uid: Option<u32>,
+    /// Values that no record may hold: tokens of the transports, secrets of the policy.
+    pub secrets: Secrets,
+    /// `on_failure = "continue"`: runs go on without a record; each record says so.
+    pub audit_continue: bool,
 }
 
 /// Settings that weaken a run; stamped into each record where they hold, absent otherwise.

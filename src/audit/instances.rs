@@ -1,8 +1,8 @@
 //! The list of instances beside the audit file: where to look for lost runs.
 //!
-//! Purpose: a start must not read a gigabyte. Each instance has one fixed-size line with the offset
-//! of its oldest open run; a line whose instance is not alive (see `locks.rs`) says from where to
-//! read. The list is a hint only: when it is absent, unreadable or from before the last boot, the
+//! Purpose: a start must not read a gigabyte. Each instance has one fixed-size line with the number
+//! of the oldest record that it may still need, its oldest open start; a line whose instance is not alive
+//! (see `locks.rs`) says from where to read, in whichever file that is by now. The list is a hint only: when it is absent, unreadable or from before the last boot, the
 //! last [`FALLBACK`] bytes of the log are read instead. Guarded by the append lock. Called by
 //! `store.rs`.
 
@@ -13,13 +13,13 @@ use std::path::Path;
 
 /// What is read of a log without a usable list: some 10,000 records.
 pub(super) const FALLBACK: u64 = 16 << 20;
-/// Instance id, blank, offset, newline.
+/// Instance id, blank, number, newline.
 const SLOT: usize = 36 + 1 + 20 + 1;
 const SLOT_BYTES: u64 = SLOT as u64;
 /// Most of a list that is read: more instances than that never ran at once.
 const MOST: u64 = SLOT_BYTES * 4_096;
-/// The offset is written anew only when it has moved on so far.
-const STRIDE: u64 = 1 << 20;
+/// The number is written anew only when it has moved on so far.
+const STRIDE: u64 = 1_000;
 
 /// An open list, and our line in it.
 #[derive(Debug)]
@@ -30,11 +30,20 @@ pub(super) struct Instances {
     written: u64,
 }
 
+/// From where open runs of instances that are gone may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// The record of this number.
+    Seq(u64),
+    /// There is no list: the last [`FALLBACK`] bytes.
+    Tail,
+}
+
 /// What the list says of others.
 #[derive(Debug, Default)]
 pub(super) struct Others {
-    /// Offset from where open runs of instances that are gone may stand; absent when none is gone.
-    pub(super) from: Option<u64>,
+    /// Absent when none is gone.
+    pub(super) from: Option<From>,
     dead: Vec<u64>,
     free: Option<u64>,
     fresh: bool,
@@ -53,13 +62,14 @@ impl Instances {
         Ok(Self { file, instance: instance.to_owned(), ours: None, written: 0 })
     }
 
-    /// Reads the list; `end` is the size of the log.
-    pub(super) fn others(&self, end: u64, alive: impl Fn(&str) -> io::Result<bool>) -> io::Result<Others> {
-        let unknown = Others {
-            from: (end > 0).then(|| end.saturating_sub(FALLBACK)),
-            fresh: true,
-            ..Others::default()
-        };
+    /// The list itself, for the lock of our instance: unlike the log, it is never rotated.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Reads the list.
+    pub(super) fn others(&self, alive: impl Fn(&str) -> io::Result<bool>) -> io::Result<Others> {
+        let unknown = Others { from: Some(From::Tail), fresh: true, ..Others::default() };
         let size = self.file.metadata()?.len();
         if !(SLOT_BYTES..=MOST).contains(&size) {
             return Ok(unknown);
@@ -76,7 +86,11 @@ impl Instances {
             match parse(slot) {
                 None => others.free = others.free.or(Some(at)),
                 Some((instance, from)) if instance != self.instance && !alive(instance)? => {
-                    others.from = Some(others.from.map_or(from, |first| first.min(from)));
+                    let first = match others.from {
+                        Some(From::Seq(first)) => first.min(from),
+                        Some(From::Tail) | None => from,
+                    };
+                    others.from = Some(From::Seq(first));
                     others.dead.push(at);
                 }
                 Some(_) => {}
@@ -127,7 +141,7 @@ impl Instances {
 /// log, which was synced.
 fn header() -> io::Result<Vec<u8>> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    Ok(format!("{:36} {:>20}\n", boot.trim(), "boot").into_bytes())
+    Ok(format!("{:36} {:>20}\n", boot.trim(), "boot, by number").into_bytes())
 }
 
 fn blank() -> Vec<u8> {
@@ -151,18 +165,18 @@ mod tests {
         let open = |id: &str| Instances::open(&path, id).unwrap();
         let ids: Vec<String> = (0..3).map(|_| uuid::Uuid::now_v7().to_string()).collect();
         let mut first = open(&ids[0]);
-        let found = first.others(50 << 20, |_| Ok(true)).unwrap();
-        assert_eq!(found.from, Some((50 << 20) - FALLBACK), "no list: the end of the log is read");
+        let found = first.others(|_| Ok(true)).unwrap();
+        assert_eq!(found.from, Some(From::Tail), "no list: the end of the log is read");
         first.settle(&found, 100).unwrap();
         let mut second = open(&ids[1]);
-        let found = second.others(1, |_| Ok(false)).unwrap();
-        assert_eq!(found.from, Some(100));
+        let found = second.others(|_| Ok(false)).unwrap();
+        assert_eq!(found.from, Some(From::Seq(100)));
         second.settle(&found, 200).unwrap();
         let third = open(&ids[2]);
-        assert_eq!(third.others(1, |_| Ok(true)).unwrap().from, None, "alive");
-        assert_eq!(third.others(1, |_| Ok(false)).unwrap().from, Some(200));
+        assert_eq!(third.others(|_| Ok(true)).unwrap().from, None, "alive");
+        assert_eq!(third.others(|_| Ok(false)).unwrap().from, Some(From::Seq(200)));
         second.leave().unwrap();
-        assert_eq!(third.others(1, |_| Ok(false)).unwrap().from, None);
+        assert_eq!(third.others(|_| Ok(false)).unwrap().from, None);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), SLOT_BYTES * 2);
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn load(path: &Path) -> Result<[u8; 32], AuditError> {
     }
 }
 
-fn read(path: &Path) -> io::Result<[u8; 32]> {
+pub(super) fn read(path: &Path) -> io::Result<[u8; 32]> {
     let mut file =
         OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let facts = file.metadata()?;

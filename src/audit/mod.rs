@@ -9,26 +9,39 @@
 //! cutting off the newest records shows only against a head that was kept elsewhere.
 
 mod argv;
+mod batch;
 mod body;
 mod chain;
-mod copies;
+mod checkpoint;
 mod escape;
 mod facts;
+pub mod hash;
 mod instances;
 mod key;
+mod line;
 mod lines;
 mod locks;
+mod medium;
 mod open_run;
+mod queue;
+pub mod reading;
 mod record;
 mod recover;
 mod redact;
+pub mod render;
+pub mod report;
+mod reserve;
+mod rotated;
+pub mod signing;
+mod sinks;
+mod state;
 mod store;
 pub mod verify;
 mod writer;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,21 +49,30 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{AuditConfig, Sink};
 use crate::ops::Histogram;
 
+pub use batch::{BatchEnd, BatchOutcome, BatchStart};
 pub(crate) use escape::is_risky;
 pub use facts::{
     ConsentFacts, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, PolicyReject, RunAsked, RunDenied,
     RunEnd, RunJudged, RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
 pub use open_run::OpenRun;
+pub use redact::Secrets;
+
+pub use line::LineEnd;
 
 use body::{Body, Site};
-use copies::{Copies, StderrMedium};
-use store::{FileStore, Medium};
-use writer::{Answer, Job, Queue, Reply, Writer};
+use medium::Medium;
+use queue::{Answer, Job, Queue, Reply};
+use sinks::{Copies, StdioMedium};
+use store::{FileStore, Terms};
+use writer::{Conduct, Writer};
+
+pub use state::{AuditState, Readiness};
 
 /// Why a record could not be made durable: the caller must refuse the run.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +127,8 @@ pub struct Context {
     pub line: Option<LinePart>,
     /// The batch that it belongs to.
     pub batch: Option<Batch>,
+    /// Values that must not stand in its records.
+    pub secrets: Secrets,
 }
 
 /// Somebody who was authenticated.
@@ -190,69 +214,101 @@ impl Audit {
     /// # Errors
     /// When one cannot be made.
     pub fn directories(config: &AuditConfig) -> Result<Vec<PathBuf>, AuditError> {
-        let files = config.sinks.iter().filter_map(|sink| match sink {
-            Sink::File(path) => Some(path),
-            Sink::Stderr => None,
-        });
-        files.map(|path| store::directory(path)).collect()
+        config.file().into_iter().map(store::directory).collect()
     }
 
-    /// Opens the sinks of `config`, repairs what a crash left behind and starts the writer.
+    /// The TCP ports that the sinks of `config` connect to.
     ///
     /// # Errors
-    /// When the required sink cannot be opened, read or written, when no sink is named, or when
-    /// more than one file is.
+    /// When a name has no address.
+    pub fn ports(config: &AuditConfig) -> Result<Vec<u16>, AuditError> {
+        sinks::ports(config)
+    }
+
+    /// Opens the sinks of `config`, repairs what a crash left behind and starts the writer. A best-effort
+    /// sink that nobody listens at is no error: it is tried again, and [`Audit::state`] says so.
+    ///
+    /// # Errors
+    /// When the required sink cannot be opened, read or written, when no sink can be the required one, when
+    /// more than one file is named, or standard output while it is not free.
     pub fn open(config: &AuditConfig, origin: Origin) -> Result<Self, AuditError> {
-        let files: Vec<&PathBuf> = config
-            .sinks
-            .iter()
-            .filter_map(|sink| match sink {
-                Sink::File(path) => Some(path),
-                Sink::Stderr => None,
-            })
-            .collect();
-        let to_stderr = config.sinks.contains(&Sink::Stderr);
+        let is_file = |sink: &&Sink| matches!(sink, Sink::File(_));
+        if config.sinks.iter().filter(is_file).count() > 1 {
+            return Err(unusable("more than one file is named; name one"));
+        }
+        if !config.stdout_free && config.sinks.iter().any(|sink| matches!(sink, Sink::Stdout(_))) {
+            return Err(unusable("standard output is taken here; `stdout` is for a server over HTTP"));
+        }
+        let local = |sink: &&Sink| matches!(sink, Sink::Stderr(_) | Sink::Stdout(_));
+        let required = config.sinks.iter().find(is_file).or_else(|| config.sinks.iter().find(local));
         let instance = uuid::Uuid::now_v7().to_string();
-        let stderr_failed =
-            |source| AuditError { operation: "open", sink: "standard error".to_owned(), source };
-        let stderr = || io::stderr().as_fd().try_clone_to_owned().map_err(stderr_failed);
-        let (medium, key, copies): (Box<dyn Medium>, _, _) = match (files.as_slice(), to_stderr) {
-            ([path], _) => {
-                let store = FileStore::open(path, &instance)?;
-                let key = key::load(&beside(path))?;
-                let copies =
-                    if to_stderr { Some(Copies::new(stderr()?).map_err(stderr_failed)?) } else { None };
-                (Box::new(store), key, copies)
+        let (medium, key): (Box<dyn Medium>, _) = match required {
+            Some(Sink::File(path)) => {
+                let terms = Terms { rotation: config.rotation, min_free: config.min_free };
+                let store = FileStore::open(path, &instance, terms)?;
+                (Box::new(store), key::load(&beside(path))?)
             }
-            ([], true) => {
-                let medium = StderrMedium::new(stderr()?).map_err(stderr_failed)?;
-                (Box::new(medium), key::fresh().map_err(stderr_failed)?, None)
+            Some(sink @ (Sink::Stderr(form) | Sink::Stdout(form))) => {
+                let name = if matches!(sink, Sink::Stdout(_)) { "standard output" } else { "standard error" };
+                let failed = |source| AuditError { operation: "open", sink: name.to_owned(), source };
+                let fd = sinks::standard(sink).map_err(failed)?;
+                let medium = StdioMedium::new(name, fd, *form).map_err(failed)?;
+                (Box::new(medium), key::fresh().map_err(failed)?)
             }
-            ([], false) => return Err(unusable("no sink is named; name a file, or `stderr`")),
-            _ => return Err(unusable("more than one file is named; name one")),
+            Some(Sink::Forward(_)) | None if config.sinks.is_empty() => {
+                return Err(unusable("no sink is named; name a file, or `stderr`"));
+            }
+            Some(Sink::Forward(_)) | None => {
+                return Err(unusable("no sink can be the required one; name a file, or `stderr`"));
+            }
         };
-        Self::start(medium, copies, origin, instance, key)
+        let kind = match required {
+            Some(Sink::File(_)) => "file",
+            Some(Sink::Stdout(_)) => "stdout",
+            _ => "stderr",
+        };
+        let checkpoints = match &config.checkpoint {
+            None => None,
+            Some(asked) => Some(Arc::new(checkpoint::Settings {
+                signer: signing::Signer::load(&asked.key)?,
+                records: asked.records,
+                time: asked.time,
+            })),
+        };
+        let keys = Keys { site: key, checkpoints };
+        let queue = Arc::new(Queue::default());
+        let waker = Arc::clone(&queue);
+        let nudge: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.nudge(false));
+        let copies = match required {
+            Some(required) => Copies::start(config, required, &nudge)?,
+            None => Copies::default(),
+        };
+        let conduct = Conduct { on_failure: config.on_failure, sync: config.sync };
+        Self::start((medium, kind), (queue, copies, conduct), (origin, &config.redact), instance, keys)
     }
 
     fn start(
-        medium: Box<dyn Medium>,
-        copies: Option<Copies>,
-        origin: Origin,
+        (medium, kind): (Box<dyn Medium>, &'static str),
+        (queue, copies, conduct): (Arc<Queue>, Copies, Conduct),
+        (origin, patterns): (Origin, &[regex::Regex]),
         instance: String,
-        key: [u8; 32],
+        keys: Keys,
     ) -> Result<Self, AuditError> {
         let hostname =
             nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).map_err(|errno| {
                 AuditError { operation: "gethostname", sink: medium.name(), source: errno.into() }
             })?;
-        let site = Arc::new(Site { hostname, instance, key, origin });
-        let queue = Arc::new(Queue::default());
+        let own = redact::Own::new(&origin.secrets, patterns, keys.site).map_err(|error| AuditError {
+            operation: "preparation of redaction",
+            sink: medium.name(),
+            source: io::Error::other(error),
+        })?;
+        let (own, checkpoints) = (Arc::new(own), keys.checkpoints);
+        let site = Arc::new(Site { hostname, instance, key: keys.site, origin, own, checkpoints });
         let name = medium.name();
-        let mut sinks = vec![format!("{}:ok", if name == "standard error" { "stderr" } else { "file" })];
-        if copies.is_some() {
-            sinks.push("stderr:ok".to_owned());
-        }
-        let mut writer = Writer::new(Arc::clone(&queue), medium, copies, Arc::clone(&site));
+        let mut sinks = vec![format!("{kind}:ok")];
+        sinks.extend(copies.states().into_iter().map(|(state, _)| state));
+        let mut writer = Writer::new(Arc::clone(&queue), medium, copies, Arc::clone(&site), conduct);
         let new_chain = writer.recover()?;
         let thread = std::thread::Builder::new()
             .name("audit-writer".to_owned())
@@ -272,12 +328,28 @@ impl Audit {
         Ok(Self(Arc::new(handle), site))
     }
 
-    /// The same log for records of another policy: what is written through the value is of `origin`.
-    #[must_use]
-    pub fn under(&self, origin: Origin) -> Self {
-        let Site { hostname, instance, key, .. } = self.1.as_ref();
-        let site = Site { hostname: hostname.clone(), instance: instance.clone(), key: *key, origin };
-        Self(Arc::clone(&self.0), Arc::new(site))
+    /// The same log for records of another policy: what is written through the value is of `origin`. What was
+    /// secret stays so, and the operator's patterns are those the log was opened with.
+    ///
+    /// # Errors
+    /// When the secrets are more than a search can hold.
+    pub fn under(&self, mut origin: Origin) -> Result<Self, AuditError> {
+        let Site { hostname, instance, key, own, checkpoints, origin: old } = self.1.as_ref();
+        origin.secrets.extend(&old.secrets);
+        let own = redact::Own::new(&origin.secrets, own.patterns(), *key).map_err(|error| AuditError {
+            operation: "preparation of redaction",
+            sink: self.0.name.clone(),
+            source: io::Error::other(error),
+        })?;
+        let site = Site {
+            hostname: hostname.clone(),
+            instance: instance.clone(),
+            key: *key,
+            origin,
+            own: Arc::new(own),
+            checkpoints: checkpoints.clone(),
+        };
+        Ok(Self(Arc::clone(&self.0), Arc::new(site)))
     }
 
     /// Records and bytes that wait for the writer.
@@ -301,7 +373,26 @@ impl Audit {
     /// Whether the required sink failed last, so that requests are refused: not ready.
     #[must_use]
     pub fn is_refusing(&self) -> bool {
-        self.0.queue.is_refusing()
+        self.0.queue.health().refusing.is_some()
+    }
+
+    /// How the log is.
+    #[must_use]
+    pub fn state(&self) -> AuditState {
+        AuditState::of(&self.0.queue.health())
+    }
+
+    /// Fires when runs that go on are to be killed, because the log fails (`on_failure = "kill"`). One of its
+    /// own for each outage: ask for it at each start.
+    #[must_use]
+    pub fn kill(&self) -> CancellationToken {
+        self.0.queue.health().kill.clone()
+    }
+
+    /// Goes on in the file that stands at the path now: for whoever moved the log away (SIGHUP). Resolves at
+    /// once; what was moved is noticed before the next record.
+    pub fn reopen(&self) {
+        self.0.queue.nudge(true);
     }
 
     /// Records that a server serves. Durable.
@@ -410,6 +501,22 @@ impl Audit {
         self.0.waited.add(handed_over.elapsed());
         answer
     }
+}
+
+/// An argument vector as a record of a site without secrets of its own shows it, and how much was redacted.
+#[must_use]
+pub fn redacted<T: AsRef<str>>(arguments: &[T]) -> (Vec<String>, u64) {
+    let arguments: Vec<Cow<'_, str>> = arguments.iter().map(|one| Cow::Borrowed(one.as_ref())).collect();
+    let mut found = redact::Found::default();
+    let clean = redact::argv(&arguments, &mut found);
+    (clean, found.count)
+}
+
+/// What records are hashed and signed with.
+struct Keys {
+    /// Of `argv_hmac`.
+    site: [u8; 32],
+    checkpoints: Option<Arc<checkpoint::Settings>>,
 }
 
 fn beside(path: &Path) -> PathBuf {

@@ -2,14 +2,14 @@
 //!
 //! Purpose: exactly one terminal record by construction. The value is made by a durable start only,
 //! cannot be copied, and is consumed by the end. Whoever drops it instead (a cancelled request, a
-//! panic) writes the end all the same: `lost`, with a code that says why. Made by `writer.rs`.
+//! panic) writes the end all the same: `lost`, with a code that says why. Made by `mod.rs`, handed out by `writer.rs`.
 
 use std::sync::Arc;
 
 use super::body::Site;
 use super::facts::{Ending, RunEnd};
+use super::queue::{Job, Queue, Reply};
 use super::record::{self, Shared};
-use super::writer::{Job, Queue, Reply};
 
 /// A started run that owes its end; see [`Audit::run_end`](super::Audit::run_end).
 #[must_use = "a started run owes a terminal record: hand it to Audit::run_end"]
@@ -25,8 +25,8 @@ struct Owed {
     queue: Arc<Queue>,
     site: Arc<Site>,
     shared: Shared,
-    /// Offset of the start record.
-    start: u64,
+    /// Number of the start record; none when it is not on record.
+    start: Option<u64>,
 }
 
 impl Owed {
@@ -43,7 +43,7 @@ impl Owed {
 impl OpenRun {
     pub(super) fn new(queue: Arc<Queue>, site: Arc<Site>, shared: Shared) -> Self {
         let run_id = shared.run_id.clone();
-        Self { owed: Some(Owed { queue, site, shared, start: 0 }), run_id }
+        Self { owed: Some(Owed { queue, site, shared, start: Some(0) }), run_id }
     }
 
     /// Id shared by the two records of the run.
@@ -52,14 +52,21 @@ impl OpenRun {
         &self.run_id
     }
 
-    pub(super) fn stands_at(&mut self, offset: u64) {
+    pub(super) fn stands_at(&mut self, seq: u64) {
         if let Some(owed) = &mut self.owed {
-            owed.start = offset;
+            owed.start = Some(seq);
+        }
+    }
+
+    /// The run goes on though its start is not on record (`on_failure = "continue"`): neither is its end.
+    pub(super) fn unrecorded(&mut self) {
+        if let Some(owed) = &mut self.owed {
+            owed.start = None;
         }
     }
 
     /// Takes out what the end repeats: from here on nothing is owed by this value.
-    pub(super) fn close(mut self) -> Option<(Shared, u64)> {
+    pub(super) fn close(mut self) -> Option<(Shared, Option<u64>)> {
         self.owed.take().map(|owed| (owed.shared, owed.start))
     }
 

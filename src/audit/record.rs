@@ -20,7 +20,9 @@ use super::facts::{
     ConsentFacts, Ending, PolicyLoad, PolicyReject, RunAsked, RunDenied, RunEnd, RunJudged, RunStart,
     ServerStart, Stamps,
 };
-use super::redact::{self, Found};
+use super::medium::Aside;
+use super::redact::{self, Found, Secrets};
+use super::sinks::Drops;
 
 /// Kept free for what a `run.end` says beyond its `run.start`.
 const RESERVE: usize = 1_300;
@@ -35,10 +37,12 @@ pub(super) struct Shared {
     sandbox: &'static str,
     /// One command of a line, whose streams are those of the line.
     line: bool,
+    /// Values that its end must not show either.
+    secrets: Secrets,
 }
 
 /// Correlation members.
-fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Found) {
+pub(super) fn correlation(body: &mut Body, site: &Site, context: &Context, found: &mut Found) {
     body.text_if("session_id", context.session_id.as_deref(), 128, found);
     body.text_if("client_name", context.client_name.as_deref(), 128, found);
     body.text_if("client_version", context.client_version.as_deref(), 64, found);
@@ -95,7 +99,7 @@ fn command(
     asked: &Command<'_>,
     others: usize,
 ) -> (Body, String) {
-    let mut found = Found::default();
+    let mut found = site.found().knowing(&context.secrets);
     let argv = Argv::new(asked.argv, &site.key, &mut found);
     let cmd = cap(argv.clean.first().map_or("", String::as_str), 256).into_owned();
     let mut body = Body::default();
@@ -125,6 +129,7 @@ fn command(
     if found.count > 0 {
         body.list("redactions", found.rules.iter().take(32));
         body.integer("redaction_count", found.count);
+        body.list("redaction_hmacs", &found.hashes);
     }
     let used = ENVELOPE + body.len() + others + RESERVE;
     let (shown, cut) = argv.fit(TOTAL.min(MAX_LINE.saturating_sub(used)));
@@ -137,7 +142,7 @@ fn command(
 pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) -> (Body, Shared) {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
-    let mut found = Found::default();
+    let mut found = site.found();
     rest.plain("sandbox", facts.sandbox.state.as_str());
     rest.plain("decision", "allow");
     rest.text("rule_id", facts.rule_id, 128, &mut found);
@@ -147,7 +152,8 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
     }
     rest.limits(&facts.limits);
     let mut walls = Body::default();
-    walls.sandbox(&facts.sandbox);
+    // Counted with the others are those of the request alone.
+    walls.sandbox(&facts.sandbox, &mut site.found());
     let mut body = Body::new(site, Level::Info, "run.start");
     let asked = Command {
         argv: facts.argv,
@@ -171,6 +177,7 @@ pub(super) fn run_start(site: &Site, context: &Context, facts: &RunStart<'_>) ->
             cmd,
             sandbox: facts.sandbox.state.as_str(),
             line: context.line.is_some(),
+            secrets: context.secrets.clone(),
         },
     )
 }
@@ -189,7 +196,7 @@ fn consent(body: &mut Body, facts: &ConsentFacts, found: &mut Found) {
 pub(super) fn run_asked(site: &Site, context: &Context, facts: &RunAsked<'_>) -> Body {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
-    let mut found = Found::default();
+    let mut found = site.found();
     rest.plain("decision", "ask");
     rest.text("rule_id", facts.rule_id, 128, &mut found);
     rest.plain("rule_kind", facts.rule_kind);
@@ -214,7 +221,7 @@ pub(super) fn run_asked(site: &Site, context: &Context, facts: &RunAsked<'_>) ->
 pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) -> Body {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
-    let mut found = Found::default();
+    let mut found = site.found();
     rest.plain("outcome", "denied");
     rest.plain("decision", "deny");
     rest.text("rule_id", facts.rule_id, 128, &mut found);
@@ -243,7 +250,7 @@ pub(super) fn run_denied(site: &Site, context: &Context, facts: &RunDenied<'_>) 
 pub(super) fn run_judged(site: &Site, context: &Context, facts: &RunJudged<'_>) -> Body {
     let run_id = uuid::Uuid::now_v7().to_string();
     let mut rest = Body::default();
-    let mut found = Found::default();
+    let mut found = site.found();
     rest.plain("decision", if facts.reason.is_some() { "deny" } else { "allow" });
     rest.text("rule_id", facts.rule_id, 128, &mut found);
     rest.plain("rule_kind", facts.rule_kind);
@@ -281,7 +288,7 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
         Ending::SandboxError | Ending::Lost => Level::Error,
         _ => Level::Warning,
     };
-    let mut found = Found::default();
+    let mut found = site.found().knowing(&shared.secrets);
     let outcome = facts.ending.as_str();
     let mut body = Body::new(site, level, "run.end");
     body.raw(&shared.members);
@@ -397,7 +404,7 @@ pub(super) fn server_start(site: &Site, facts: &ServerStart, sinks: &[String], n
         body.plain("limits_by", by);
     }
     if let Some(host) = &facts.host {
-        let mut found = Found::default();
+        let mut found = site.found();
         body.text("kernel", &host.kernel, 128, &mut found);
         body.text("container", &host.container, 64, &mut found);
         body.flag("mount_namespace", host.mount_namespace);
@@ -429,7 +436,7 @@ pub(super) fn server_stop(site: &Site, uptime: Duration, runs: u64, failed: u64)
 
 /// `policy.load`.
 pub(super) fn policy_load(site: &Site, facts: &PolicyLoad) -> Body {
-    let mut found = Found::default();
+    let mut found = site.found();
     let mut body = Body::new(site, Level::Info, "policy.load");
     body.plain("outcome", "success");
     body.digest("policy_digest", Some(&site.origin.policy_digest));
@@ -448,7 +455,7 @@ pub(super) fn policy_load(site: &Site, facts: &PolicyLoad) -> Body {
 
 /// `policy.reject`: of the policy that stays in force.
 pub(super) fn policy_reject(site: &Site, facts: &PolicyReject<'_>) -> Body {
-    let mut found = Found::default();
+    let mut found = site.found();
     let mut body = Body::new(site, Level::Error, "policy.reject");
     body.plain("outcome", "rejected");
     body.digest("policy_digest", Some(&site.origin.policy_digest));
@@ -459,12 +466,41 @@ pub(super) fn policy_reject(site: &Site, facts: &PolicyReject<'_>) -> Body {
     body
 }
 
-/// `audit.gap`.
-pub(super) fn gap(site: &Site, gap: Duration, refused: u64, why: &str) -> Body {
+/// `audit.gap`: so many requests were refused, or done without a record.
+pub(super) fn gap(site: &Site, gap: Duration, (refused, unrecorded): (u64, u64), why: &str) -> Body {
     let mut body = Body::new(site, Level::Error, "audit.gap");
     body.millis("gap_ms", gap);
     body.integer("refused", refused);
-    body.message(&format!("audit gap: {why}; {refused} requests refused"));
+    let more = if unrecorded > 0 {
+        body.integer("unrecorded", unrecorded);
+        format!(", {unrecorded} went on without a record")
+    } else {
+        String::new()
+    };
+    body.message(&format!("audit gap: {why}; {refused} requests refused{more}"));
+    body
+}
+
+/// `audit.drop`: what a best-effort sink did not get.
+pub(super) fn dropped(site: &Site, drops: &Drops) -> Body {
+    let mut found = Found::default();
+    let mut body = Body::new(site, Level::Warning, "audit.drop");
+    body.text("sink", &drops.sink, 255, &mut found);
+    body.integer("dropped", drops.records);
+    body.integer("dropped_bytes", drops.bytes);
+    body.millis("gap_ms", drops.age);
+    body.text("error_text", &drops.why, 256, &mut found);
+    body.message(&format!("{} records did not reach {}", drops.records, cap(&drops.sink, 128)));
+    body
+}
+
+/// `audit.rotate`: the first record of a new file.
+pub(super) fn rotate(site: &Site, aside: &Aside) -> Body {
+    let mut body = Body::new(site, Level::Info, "audit.rotate");
+    let name = cap(&aside.file, 255);
+    body.plain("prev_file", &name);
+    body.integer("prev_records", aside.records);
+    body.message(&format!("audit log rotated: {name} is closed"));
     body
 }
 

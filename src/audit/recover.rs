@@ -103,13 +103,14 @@ fn begun(file: &File, size: u64) -> io::Result<End> {
     Err(foreign())
 }
 
-/// `run.start` records in a part of the log that have no end there and whose instance is gone.
-pub(super) fn unpaired(
-    part: Part<'_>,
+/// `run.start` records in parts of the log, in the order of the chain, that have no end there and whose
+/// instance is gone.
+pub(super) fn unpaired<'a>(
+    parts: impl IntoIterator<Item = Part<'a>>,
     alive: impl Fn(&str) -> io::Result<bool>,
 ) -> io::Result<Vec<Map<String, Value>>> {
     let mut open: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    for line in Lines::new(part) {
+    for line in parts.into_iter().flat_map(Lines::new) {
         let line = line?;
         let Some(kind) = run_event(&line.bytes) else { continue };
         if chain::read(&line.bytes).is_err() {

@@ -1,21 +1,24 @@
 //! `audit verify`: walks a chain over one or more files and names the first break.
 //!
 //! Purpose: show edits, deletions, swaps, tears and runs without an end. Not shown, as in every
-//! chain: that the newest records were cut off, unless a head that was kept elsewhere is named.
-//! Reads only. Called by `cli/audit.rs`.
+//! chain: that the newest records were cut off, unless a head that was kept elsewhere is named, or
+//! the last record has to be a checkpoint. Streams: memory does not grow with the log, but with the
+//! runs that are open at one moment. Reads only. Called by `cli/audit/verify.rs`.
+
+mod files;
+mod seen;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use serde_json::{Map, Value};
 
 use super::chain::{self, Fault, Head, Link, ascii};
 use super::lines::{Line, Lines};
 use super::locks;
 use super::recover::{Part, RunEvent, run_event};
+use super::signing::PublicKey;
+use seen::Seen;
 
 /// What is wrong with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum Kind {
     StartWithoutEnd,
     /// A run that has an end, but no start or more than one end.
     EndWithoutStart,
+    /// A checkpoint whose signature is not one of the key that it names, or over another record.
+    BadSignature,
 }
 
 impl Kind {
@@ -54,6 +59,7 @@ impl Kind {
             Self::SeqGap => "seq_gap",
             Self::StartWithoutEnd => "start_without_end",
             Self::EndWithoutStart => "end_without_start",
+            Self::BadSignature => "bad_signature",
         }
     }
 }
@@ -76,6 +82,14 @@ pub struct Break {
 pub struct Anchor {
     seq: u64,
     hash: [u8; 64],
+}
+
+impl Anchor {
+    /// Whether it stands before `other`.
+    #[must_use]
+    pub fn is_before(&self, other: &Self) -> bool {
+        self.seq < other.seq
+    }
 }
 
 impl std::str::FromStr for Anchor {
@@ -106,6 +120,36 @@ pub struct Report {
     pub recovered: u64,
     /// Records after the anchor; absent without one.
     pub after_anchor: Option<u64>,
+    /// Checkpoints that count: signed by a key that was named, or all where none was.
+    pub checkpoints: u64,
+    /// Records after the last of them; absent where there is none.
+    pub after_checkpoint: Option<u64>,
+    /// Signatures were checked against a key.
+    pub signed: bool,
+}
+
+/// What is to be checked.
+#[derive(Debug, Clone, Default)]
+pub struct Check {
+    /// The files of one chain, in any order.
+    pub files: Vec<PathBuf>,
+    /// A record that must be there.
+    pub expect: Option<Anchor>,
+    /// A record up to which an earlier walk found all whole: this one begins after it.
+    pub from: Option<Anchor>,
+    /// Keys of checkpoints; without any, signatures are not checked.
+    pub keys: Vec<PublicKey>,
+}
+
+/// How far a walk is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Bytes of all files.
+    pub of: u64,
+    /// Records walked.
+    pub records: u64,
 }
 
 impl fmt::Display for Break {
@@ -115,23 +159,32 @@ impl fmt::Display for Break {
     }
 }
 
-/// Walks `files`, oldest first.
+/// Walks `files` with no more than a head to compare with.
 ///
 /// # Errors
 /// When a file cannot be read.
 pub fn verify(files: &[PathBuf], anchor: Option<Anchor>) -> io::Result<Report> {
-    let mut walk = Walk { anchor, ..Walk::default() };
-    let mut opened = Vec::with_capacity(files.len());
-    for path in files {
-        let name = |error: io::Error| {
-            io::Error::new(error.kind(), format!("read of {} failed: {error}", path.display()))
-        };
-        let file = File::open(path).map_err(name)?;
-        let size = locks::settled_size(&file).map_err(name)?;
-        walk.file(path, Part { file: &file, from: 0, to: size }).map_err(name)?;
-        opened.push(file);
+    let check = Check { files: files.to_vec(), expect: anchor, ..Check::default() };
+    check.run(&mut |_| {})
+}
+
+impl Check {
+    /// Walks the files, oldest first, and tells `progress` every few thousand records.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn run(&self, progress: &mut dyn FnMut(Progress)) -> io::Result<Report> {
+        let mut walk = Walk { anchor: self.expect, from: self.from, keys: &self.keys, ..Walk::default() };
+        walk.skipping = self.from.is_some();
+        walk.report.signed = !self.keys.is_empty();
+        let opened = files::open(&self.files)?;
+        let mut so_far = Progress { bytes: 0, of: opened.iter().map(|one| one.size).sum(), records: 0 };
+        for one in &opened {
+            let part = Part { file: &one.file, from: 0, to: one.size };
+            walk.file(&one.path, part, &mut so_far, progress).map_err(|error| one.named(&error))?;
+        }
+        walk.end(&opened)
     }
-    walk.end(files, &opened)
 }
 
 /// An unfinished line that waits for its `audit.recover`.
@@ -142,7 +195,7 @@ struct Torn {
 }
 
 #[derive(Debug, Default)]
-struct Walk {
+struct Walk<'a> {
     report: Report,
     head: Option<Head>,
     anchor: Option<Anchor>,
@@ -150,13 +203,33 @@ struct Walk {
     open: BTreeMap<String, (String, Break)>,
     /// After a jump: the number that should have come. If it comes later, nothing is missing.
     sought: Option<u64>,
+    /// Where this walk goes on from.
+    from: Option<Anchor>,
+    /// That record has not come yet.
+    skipping: bool,
+    keys: &'a [PublicKey],
 }
 
-impl Walk {
-    fn file(&mut self, path: &Path, part: Part<'_>) -> io::Result<()> {
+impl Walk<'_> {
+    fn file(
+        &mut self,
+        path: &Path,
+        part: Part<'_>,
+        so_far: &mut Progress,
+        progress: &mut dyn FnMut(Progress),
+    ) -> io::Result<()> {
+        const EVERY: u64 = 4_096;
         for (position, line) in Lines::new(part).enumerate() {
             let at = |kind, detail| Break { file: path.to_owned(), line: position as u64 + 1, kind, detail };
             let line = line?;
+            so_far.bytes += line.length + u64::from(line.ended);
+            if (position as u64 + 1).is_multiple_of(EVERY) {
+                so_far.records = self.report.records;
+                progress(*so_far);
+            }
+            if self.skipping && self.skipped(&line, &at) {
+                continue;
+            }
             if self.report.broken.is_none() {
                 self.line(&line, at);
             } else if let Some(sought) = self.sought {
@@ -176,6 +249,25 @@ impl Walk {
             found.detail = format!("record {sought} should stand here and stands further down");
             self.sought = None;
         }
+    }
+
+    /// Whether a line stands before the place where this walk begins.
+    fn skipped(&mut self, line: &Line, at: &impl Fn(Kind, String) -> Break) -> bool {
+        let (Some(from), Some((chain, seq))) = (self.from, chain::place(&line.bytes)) else { return true };
+        if seq < from.seq {
+            return true;
+        }
+        self.skipping = false;
+        if seq > from.seq {
+            // The file begins after it: the first record must link to it.
+            self.head = Some(Head { chain, seq: from.seq, hash: from.hash });
+            return false;
+        }
+        match chain::read(&line.bytes) {
+            Ok(link) if link.head.hash == from.hash => self.head = Some(link.head),
+            _ => self.fail(at(Kind::Edited, "it is not the record that --from names".to_owned())),
+        }
+        true
     }
 
     fn line(&mut self, line: &Line, at: impl Fn(Kind, String) -> Break) {
@@ -214,13 +306,11 @@ impl Walk {
         if let Some((kind, detail)) = self.misfit(link) {
             return self.fail(at(kind, detail));
         }
-        let Ok(record) = serde_json::from_slice::<Map<String, Value>>(bytes) else {
-            return self.fail(at(Kind::Foreign, "its hash is right, but it is not JSON".to_owned()));
+        let Some(record) = Seen::read(bytes) else {
+            return self.fail(at(Kind::Foreign, "its hash is right, but it is no record".to_owned()));
         };
-        let event = record.get("event_type").and_then(Value::as_str);
         if let Some(torn) = self.torn.take() {
-            let accounted = record.get("torn_bytes").and_then(Value::as_u64);
-            if event == Some("audit.recover") && accounted == Some(torn.bytes) {
+            if record.event_type == "audit.recover" && record.torn_bytes == Some(torn.bytes) {
                 self.report.recovered += 1;
             } else {
                 return self.fail(torn.found);
@@ -228,6 +318,9 @@ impl Walk {
         }
         if let Some((kind, detail)) = self.pair(bytes, &record, &at) {
             return self.fail(at(kind, detail));
+        }
+        if let Some(detail) = self.checkpoint(&record, link) {
+            return self.fail(at(Kind::BadSignature, detail));
         }
         if let Some(anchor) = self.anchor {
             if link.head.seq == anchor.seq {
@@ -273,34 +366,58 @@ impl Walk {
         }
     }
 
+    /// Counts a checkpoint, or says what is wrong with it.
+    fn checkpoint(&mut self, record: &Seen<'_>, link: Link) -> Option<String> {
+        if let Some(after) = &mut self.report.after_checkpoint {
+            *after += 1;
+        }
+        if record.event_type != "audit.checkpoint" {
+            return None;
+        }
+        let covers = Head { chain: link.head.chain, seq: link.head.seq.saturating_sub(1), hash: link.prev };
+        if record.head_seq != Some(covers.seq) || record.head_hash.as_bytes() != covers.hash {
+            return Some("the checkpoint is not about the record before it".to_owned());
+        }
+        if !self.keys.is_empty() {
+            // One of a key that nobody named proves nothing, but may be of an older key.
+            let key = self.keys.iter().find(|key| key.id() == record.key_id)?;
+            if !key.signed(&covers, &record.sig) {
+                return Some(format!("the signature is not one of {}", key.id()));
+            }
+        }
+        self.report.checkpoints += 1;
+        self.report.after_checkpoint = Some(0);
+        None
+    }
+
     fn pair(
         &mut self,
         bytes: &[u8],
-        record: &Map<String, Value>,
+        record: &Seen<'_>,
         at: &impl Fn(Kind, String) -> Break,
     ) -> Option<(Kind, String)> {
         let event = run_event(bytes)?;
-        let member = |name| record.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-        let (run, instance) = (member("run_id"), member("instance_id"));
+        let (run, instance) = (record.run_id.to_string(), record.instance_id.to_string());
         match event {
             RunEvent::Start => {
                 let found = at(Kind::StartWithoutEnd, format!("run {run} has no end and its server is gone"));
                 self.open.insert(run, (instance, found));
                 None
             }
-            RunEvent::End if self.open.remove(&run).is_some() => None,
+            // Its start may stand before the place where this walk began.
+            RunEvent::End if self.open.remove(&run).is_some() || self.from.is_some() => None,
             RunEvent::End => {
                 Some((Kind::EndWithoutStart, format!("run {run} has no start that is still open")))
             }
         }
     }
 
-    fn end(mut self, files: &[PathBuf], opened: &[File]) -> io::Result<Report> {
+    fn end(mut self, opened: &[files::Opened]) -> io::Result<Report> {
         if let Some(torn) = self.torn.take() {
             self.report.broken.get_or_insert(torn.found);
         }
         if self.report.broken.is_none() {
-            self.close(files, opened)?;
+            self.close(opened)?;
         }
         self.report.chain_id = self.head.map(|head| ascii(&head.chain).to_owned());
         self.report.head = self.head.map(|head| format!("{}:{}", head.seq, ascii(&head.hash)));
@@ -308,12 +425,12 @@ impl Walk {
     }
 
     /// What can be said only at the end of the last file.
-    fn close(&mut self, files: &[PathBuf], opened: &[File]) -> io::Result<()> {
+    fn close(&mut self, opened: &[files::Opened]) -> io::Result<()> {
         let mut dead: Vec<Break> = Vec::new();
         for (instance, found) in std::mem::take(&mut self.open).into_values() {
             let mut alive = false;
-            for file in opened {
-                alive |= locks::is_alive(file, &instance)?;
+            for one in opened {
+                alive |= locks::is_alive(&one.file, &instance)?;
             }
             if alive {
                 self.report.open_runs += 1;
@@ -321,28 +438,34 @@ impl Walk {
                 dead.push(found);
             }
         }
-        let place = |found: &Break| (files.iter().position(|file| *file == found.file), found.line);
+        let place = |found: &Break| (opened.iter().position(|one| one.path == found.file), found.line);
         self.report.broken = dead.into_iter().min_by_key(place);
-        if let Some(anchor) = self.anchor
-            && self.report.after_anchor.is_none()
-            && self.report.broken.is_none()
-        {
-            self.report.broken = Some(Break {
-                file: files.last().cloned().unwrap_or_else(PathBuf::new),
-                line: 0,
-                kind: Kind::Missing,
-                detail: format!(
-                    "record {} of --expect-head is not there: newer records were cut off",
-                    anchor.seq
-                ),
-            });
+        let missing = |seq: u64, option: &str| Break {
+            file: opened.last().map(|one| one.path.clone()).unwrap_or_default(),
+            line: 0,
+            kind: Kind::Missing,
+            detail: format!("record {seq} of {option} is not there: newer records were cut off"),
+        };
+        if self.report.broken.is_none() {
+            self.report.broken = match (self.anchor, self.from) {
+                (_, Some(from)) if self.skipping => Some(missing(from.seq, "--from")),
+                // The record that the walk went on from is not walked again.
+                (Some(anchor), Some(from)) if anchor == from => {
+                    self.report.after_anchor = Some(self.report.records);
+                    None
+                }
+                (Some(anchor), _) if self.report.after_anchor.is_none() => {
+                    Some(missing(anchor.seq, "--expect-head"))
+                }
+                _ => None,
+            };
         }
         Ok(())
     }
 }
 
 /// The beginning of a record, without its end.
-fn looks_torn(line: &[u8]) -> bool {
+pub(super) fn looks_torn(line: &[u8]) -> bool {
     const FIRST: &[u8] = b"{\"schema_version\":1,\"chain_id\":\"";
     let most = line.len().min(FIRST.len());
     most > 0 && line.get(..most) == FIRST.get(..most)

@@ -1,179 +1,81 @@
 //! The writer: one thread that chains, writes and syncs; everybody else waits for its word.
 //!
-//! Purpose: group commit. It drains what has queued up (at most [`BATCH`] records), makes one
+//! Purpose: group commit. It drains what has queued up (at most 512 records), makes one
 //! `write(2)` and, if anyone asked for durability, one `fdatasync`, then answers all. When the
 //! required sink fails it refuses, and comes back by itself: the next request is preceded by a probe,
-//! an `audit.gap` record. Ends of runs wait in memory meanwhile. Called by `mod.rs`.
+//! an `audit.gap` record. Ends of runs are given the reserve, or wait in memory meanwhile. What a failure
+//! means beyond that is the policy's word (`on_failure`). Called by `mod.rs`.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
-use super::body::Site;
+use super::AuditError;
+use super::body::{Body, Site};
 use super::chain::{Head, MAX_LINE};
-use super::copies::Copies;
+use super::checkpoint::Checkpoints;
+use super::medium::Medium;
+use super::queue::{Job, Queue, Reply};
 use super::record;
 use super::recover;
-use super::store::Medium;
-use super::{AuditError, OpenRun};
+use super::sinks::Copies;
+use crate::config::{OnFailure, SyncPolicy};
+use crate::fault;
 
-/// Most records a write.
-const BATCH: usize = 512;
-/// Most records that may wait, ends of runs aside: those are as many as runs.
-const MOST_JOBS: usize = 1_024;
-/// Most bytes that may wait.
-const MOST_BYTES: usize = 8 << 20;
 /// An end of a run is durable after this at the latest.
 const SYNC_AFTER: Duration = Duration::from_millis(50);
 /// How often ends that wait for the sink are tried.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
-
-/// Where the writer's answer goes.
-pub(super) type Answer<T> = oneshot::Sender<Result<T, AuditError>>;
-
-/// What somebody waits for.
-#[derive(Debug)]
-pub(super) enum Reply {
-    /// A start: the run itself is handed back, so that a caller that went away ends it (see
-    /// [`OpenRun`]).
-    Start(Box<OpenRun>, Answer<OpenRun>),
-    /// A durable record of its own.
-    Durable(Answer<()>),
-    /// An end, and the offset of its start.
-    End(u64, Option<Answer<()>>),
-}
-
-/// One record on its way.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) body: String,
-    pub(super) reply: Reply,
-}
-
-impl Job {
-    /// Gives the record up before it was written: nothing is owed for it.
-    pub(super) fn forget(self) {
-        if let Reply::Start(run, _) = self.reply {
-            run.refused(false);
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct State {
-    jobs: VecDeque<Job>,
-    bytes: usize,
-    /// Records handed to the writer so far.
-    taken: u64,
-    closing: bool,
-}
-
-/// The queue between callers and the thread.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    state: Mutex<State>,
-    wake: Condvar,
-    refusing: AtomicBool,
-}
-
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No code panics while it holds the lock; the queue stays whole even then.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a record in, or gives it back when the queue is full.
-    pub(super) fn push(&self, job: Job) -> Result<(), Job> {
-        let mut state = self.state();
-        let is_end = matches!(job.reply, Reply::End(..));
-        let full = state.jobs.len() >= MOST_JOBS || state.bytes + job.body.len() > MOST_BYTES;
-        if full && !is_end {
-            return Err(job);
-        }
-        state.bytes += job.body.len();
-        state.jobs.push_back(job);
-        drop(state);
-        self.wake.notify_one();
-        Ok(())
-    }
-
-    /// No more records will come.
-    pub(super) fn close(&self) {
-        self.state().closing = true;
-        self.wake.notify_one();
-    }
-
-    /// Records and bytes that wait.
-    pub(super) fn waiting(&self) -> (usize, usize) {
-        let state = self.state();
-        (state.jobs.len(), state.bytes)
-    }
-
-    /// Whether the required sink failed last.
-    pub(super) fn is_refusing(&self) -> bool {
-        self.refusing.load(Ordering::Relaxed)
-    }
-
-    /// The next records; none when `wait` ran out; `None` at the end.
-    fn take(&self, wait: Option<Duration>) -> Option<Vec<Job>> {
-        let deadline = wait.map(|wait| Instant::now() + wait);
-        let mut state = self.state();
-        while state.jobs.is_empty() {
-            if state.closing {
-                return None;
-            }
-            state = match deadline {
-                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Some(Vec::new());
-                    }
-                    self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        let count = state.jobs.len().min(BATCH);
-        let jobs: Vec<Job> = state.jobs.drain(..count).collect();
-        state.taken += count as u64;
-        state.bytes = state.bytes.saturating_sub(jobs.iter().map(|job| job.body.len()).sum());
-        Some(jobs)
-    }
-}
 
 /// Since when and how often requests are refused.
 #[derive(Debug)]
 struct Trouble {
     since: Instant,
     refused: u64,
+    /// Records that were not written, and what they stood for was done.
+    unrecorded: u64,
     why: String,
 }
+
+/// What the policy says of the writer's work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Conduct {
+    pub(super) on_failure: OnFailure,
+    pub(super) sync: SyncPolicy,
+}
+
+/// EX_IOERR of sysexits.h: the status of a server that ends for want of its audit log.
+const EXIT: i32 = 74;
 
 /// The thread's own state.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     medium: Box<dyn Medium>,
-    copies: Option<Copies>,
+    copies: Copies,
     site: Arc<Site>,
+    conduct: Conduct,
     head: Option<Head>,
     new_chain: bool,
     trouble: Option<Trouble>,
     waiting: Vec<Job>,
     unsynced: bool,
     open: BTreeSet<u64>,
+    /// Why there is no rotation.
+    stuck: Option<String>,
+    checkpoints: Checkpoints,
+    /// The next write is the last one of this file: a checkpoint ends it.
+    closing: bool,
 }
 
 /// How a write went.
+#[derive(Default)]
 struct Attempt {
     /// How many of the records stand in the medium, whole.
     written: usize,
-    /// Offsets of them.
-    offsets: Vec<u64>,
-    /// Where the medium ends.
-    end: u64,
+    /// Numbers of them.
+    seqs: Vec<u64>,
+    /// Number of the next record.
+    next: u64,
     error: Option<AuditError>,
 }
 
@@ -181,20 +83,26 @@ impl Writer {
     pub(super) fn new(
         queue: Arc<Queue>,
         medium: Box<dyn Medium>,
-        copies: Option<Copies>,
+        copies: Copies,
         site: Arc<Site>,
+        conduct: Conduct,
     ) -> Self {
+        let checkpoints = Checkpoints::new(site.checkpoints.clone());
         Self {
             queue,
             medium,
             copies,
             site,
+            conduct,
             head: None,
             new_chain: false,
             trouble: None,
             waiting: Vec::new(),
             unsynced: false,
             open: BTreeSet::new(),
+            stuck: None,
+            checkpoints,
+            closing: false,
         }
     }
 
@@ -212,18 +120,28 @@ impl Writer {
             let wait = match (self.unsynced, self.waiting.is_empty()) {
                 (true, _) => Some(SYNC_AFTER),
                 (false, false) => Some(RETRY_AFTER),
-                (false, true) => None,
+                (false, true) => self.checkpoints.wait(),
             };
-            match self.queue.take(wait) {
-                Some(jobs) if jobs.is_empty() && self.trouble.is_none() => self.flush(),
-                Some(jobs) => self.commit(jobs),
-                None => break,
+            let Some(jobs) = self.queue.take(wait) else { break };
+            if self.queue.take_moved() {
+                self.medium.expect_moved();
+                self.adopt();
             }
+            if jobs.is_empty() && self.trouble.is_none() {
+                self.flush();
+                self.checkpoint(false);
+            } else {
+                self.commit(jobs);
+            }
+            self.report(false);
         }
         if !self.waiting.is_empty() {
             self.commit(Vec::new());
         }
+        self.copies.close();
+        self.report(true);
         self.flush();
+        self.checkpoint(true);
         let clean = self.open.is_empty() && self.waiting.is_empty() && self.trouble.is_none();
         self.medium.close(clean);
     }
@@ -236,25 +154,69 @@ impl Writer {
         }
     }
 
+    /// Goes on in the file that stands at the path now.
+    fn adopt(&mut self) {
+        if self.trouble.is_none()
+            && let Some(error) = self.attempt(&[], false).error
+        {
+            self.note_trouble(&error);
+        }
+    }
+
+    /// Records what best-effort sinks dropped, and keeps the health up to date.
+    fn report(&mut self, all: bool) {
+        let mut complaints: Vec<String> = Vec::new();
+        for (state, down) in self.copies.states() {
+            if down {
+                complaints.push(state);
+            }
+        }
+        complaints.extend(self.stuck.clone());
+        if self.trouble.is_none() {
+            match self.medium.room() {
+                Ok(true) => {}
+                Ok(false) => complaints.push("space:low".to_owned()),
+                // The next request is refused for it; until then it is a complaint.
+                Err(error) => complaints.push(error.to_string()),
+            }
+            let drops: Vec<Body> =
+                self.copies.drops(all).iter().map(|drops| record::dropped(&self.site, drops)).collect();
+            let bodies: Vec<&str> = drops.iter().map(Body::as_str).collect();
+            if !bodies.is_empty()
+                && let Some(error) = self.attempt(&bodies, false).error
+            {
+                self.note_trouble(&error);
+            }
+        }
+        let mut health = self.queue.health();
+        for new in complaints.iter().filter(|one| !health.complaints.contains(one)) {
+            tracing::warn!("audit: degraded: {new}");
+        }
+        health.complaints = complaints;
+    }
+
     pub(super) fn commit(&mut self, new: Vec<Job>) {
         let mut jobs = std::mem::take(&mut self.waiting);
         jobs.extend(new);
-        if let Some(trouble) = &self.trouble {
-            let gap = record::gap(&self.site, trouble.since.elapsed(), trouble.refused, &trouble.why);
-            let probe = match self.medium.reopen() {
-                Ok(()) => self.attempt(&[gap.as_str()], true).error,
-                Err(error) => Some(error),
-            };
-            if let Some(error) = probe {
+        jobs.retain_mut(Job::is_recorded);
+        if self.trouble.is_some() {
+            if let Err(error) = self.probe() {
                 return self.refuse(jobs, 0, &error);
             }
-            self.trouble = None;
-            self.queue.refusing.store(false, Ordering::Relaxed);
+            self.recovered();
+        } else if !jobs.is_empty() {
+            if let Err(error) = self.medium.room() {
+                return self.refuse(jobs, 0, &error);
+            }
+            if let Err(error) = self.rotate() {
+                return self.refuse(jobs, 0, &error);
+            }
         }
         if jobs.is_empty() {
             return;
         }
-        let durable = jobs.iter().any(|job| !matches!(job.reply, Reply::End(..)));
+        let is_end = |job: &Job| matches!(job.reply, Reply::End(..));
+        let durable = self.conduct.sync == SyncPolicy::Strict && !jobs.iter().all(is_end);
         let bodies: Vec<&str> = jobs.iter().map(|job| job.body.as_str()).collect();
         let attempt = self.attempt(&bodies, durable);
         match attempt.error {
@@ -263,77 +225,185 @@ impl Writer {
         }
     }
 
+    /// Whether records are taken again: the reserve is made anew, there is room, and a first record, which
+    /// tells of the gap, is durable.
+    fn probe(&mut self) -> Result<(), AuditError> {
+        self.medium.reopen()?;
+        self.medium.restore()?;
+        self.medium.room()?;
+        self.rotate()?;
+        let Some(trouble) = &self.trouble else { return Ok(()) };
+        let refused = (trouble.refused, trouble.unrecorded);
+        let gap = record::gap(&self.site, trouble.since.elapsed(), refused, &trouble.why);
+        self.attempt(&[gap.as_str()], true).error.map_or(Ok(()), Err)
+    }
+
+    fn recovered(&mut self) {
+        self.trouble = None;
+        let mut health = self.queue.health();
+        health.refusing = None;
+        if health.kill.is_cancelled() {
+            health.kill = tokio_util::sync::CancellationToken::new();
+        }
+        tracing::warn!("audit: the sink takes records again");
+    }
+
+    /// Goes on in a new file where it is time to. A rotation that cannot be done is said; only a file that
+    /// must not be written to any more is an error.
+    fn rotate(&mut self) -> Result<(), AuditError> {
+        if !self.medium.due() {
+            return Ok(());
+        }
+        self.checkpoint(true);
+        let site = Arc::clone(&self.site);
+        let mut first = |mut head: Head, aside: &super::medium::Aside| {
+            let mut out = Vec::new();
+            head.seal(record::rotate(&site, aside).as_str(), &mut out);
+            (out, head)
+        };
+        match self.medium.rotate(self.head, &mut first) {
+            Ok(None) => Ok(()),
+            Ok(Some((bytes, head))) => {
+                self.head = Some(head);
+                self.unsynced = false;
+                self.stuck = None;
+                self.copies.send(&bytes, bytes.len());
+                Ok(())
+            }
+            // Still due: the file itself is of no use any more.
+            Err(error) if self.medium.due() => Err(error),
+            Err(error) => {
+                self.stuck = Some(error.to_string());
+                Ok(())
+            }
+        }
+    }
+
     fn acknowledge(&mut self, jobs: Vec<Job>, attempt: &Attempt) {
-        for (job, offset) in jobs.into_iter().zip(&attempt.offsets) {
+        fault::point("audit:acknowledge");
+        for (job, seq) in jobs.into_iter().zip(&attempt.seqs) {
             match job.reply {
                 Reply::Start(mut run, to) => {
-                    run.stands_at(*offset);
-                    self.open.insert(*offset);
+                    run.stands_at(*seq);
+                    self.open.insert(*seq);
                     // A caller that is gone gives the run back, and dropping it queues its end.
                     drop(to.send(Ok(*run)));
                 }
                 Reply::Durable(to) => drop(to.send(Ok(()))),
                 Reply::End(start, to) => {
-                    self.open.remove(&start);
+                    self.ended(start);
                     if let Some(to) = to {
                         drop(to.send(Ok(())));
                     }
                 }
             }
         }
-        self.medium.keep_from(self.open.first().copied().unwrap_or(attempt.end));
+        self.medium.keep_from(self.open.first().copied().unwrap_or(attempt.next));
+    }
+
+    fn ended(&mut self, start: Option<u64>) {
+        if let Some(start) = start {
+            self.open.remove(&start);
+        }
     }
 
     /// Answers a failure. The first `written` records stand in the medium all the same: a start among
     /// them gets its end, an end among them is not written twice.
     fn refuse(&mut self, jobs: Vec<Job>, written: usize, error: &AuditError) {
         self.note_trouble(error);
-        let mut refused = 0;
-        for (position, mut job) in jobs.into_iter().enumerate() {
+        let go_on = self.conduct.on_failure == OnFailure::Continue;
+        let (mut refused, mut unrecorded) = (0, 0);
+        let mut owed = Vec::new();
+        for (position, job) in jobs.into_iter().enumerate() {
             let stands = position < written;
-            match &mut job.reply {
-                Reply::Start(..) | Reply::Durable(_) => {
+            match job.reply {
+                Reply::Start(mut run, to) if go_on => {
+                    unrecorded += u64::from(!stands);
+                    if !stands {
+                        run.unrecorded();
+                    }
+                    drop(to.send(Ok(*run)));
+                }
+                Reply::Durable(to) if go_on => {
+                    unrecorded += u64::from(!stands);
+                    drop(to.send(Ok(())));
+                }
+                Reply::Start(run, to) => {
                     refused += 1;
-                    match job.reply {
-                        Reply::Start(run, to) => {
-                            run.refused(stands);
-                            drop(to.send(Err(error.again())));
-                        }
-                        Reply::Durable(to) => drop(to.send(Err(error.again()))),
-                        Reply::End(..) => {}
+                    run.refused(stands);
+                    drop(to.send(Err(error.again())));
+                }
+                Reply::Durable(to) => {
+                    refused += 1;
+                    drop(to.send(Err(error.again())));
+                }
+                Reply::End(start, to) if stands => {
+                    self.ended(start);
+                    if let Some(to) = to {
+                        drop(to.send(Ok(())));
                     }
                 }
-                Reply::End(start, to) => {
-                    let answer = if stands { Ok(()) } else { Err(error.again()) };
-                    if let Some(to) = to.take() {
-                        drop(to.send(answer));
-                    }
-                    if stands {
-                        self.open.remove(start);
-                    } else {
-                        self.waiting.push(job);
-                    }
-                }
+                Reply::End(..) => owed.push(job),
             }
         }
         if let Some(trouble) = &mut self.trouble {
             trouble.refused += refused;
+            trouble.unrecorded += unrecorded;
+        }
+        self.last_room(owed, error);
+        if self.conduct.on_failure == OnFailure::Exit {
+            tracing::error!(%error, "audit: on_failure = \"exit\": the server ends");
+            std::process::exit(EXIT);
+        }
+    }
+
+    /// Ends of runs for which there is no room: the reserve is theirs. What does not fit waits in memory.
+    fn last_room(&mut self, mut owed: Vec<Job>, error: &AuditError) {
+        if !owed.is_empty() && is_full(error) {
+            // Freed just now or before: there may be room left in it.
+            self.medium.free_reserve();
+            let bodies: Vec<&str> = owed.iter().map(|job| job.body.as_str()).collect();
+            let written = self.attempt(&bodies, true).written;
+            for job in owed.drain(..written) {
+                if let Reply::End(start, to) = job.reply {
+                    self.ended(start);
+                    if let Some(to) = to {
+                        drop(to.send(Ok(())));
+                    }
+                }
+            }
+        }
+        for mut job in owed {
+            if let Reply::End(_, to) = &mut job.reply
+                && let Some(to) = to.take()
+            {
+                drop(to.send(Err(error.again())));
+            }
+            self.waiting.push(job);
         }
     }
 
     fn note_trouble(&mut self, error: &AuditError) {
-        let trouble = || Trouble { since: Instant::now(), refused: 0, why: error.to_string() };
+        let trouble = || Trouble { since: Instant::now(), refused: 0, unrecorded: 0, why: error.to_string() };
         if self.trouble.is_none() {
-            tracing::error!(%error, "audit: refusing runs until the sink takes records again");
+            let what = match self.conduct.on_failure {
+                OnFailure::Refuse | OnFailure::Exit => "refusing runs until the sink takes records again",
+                OnFailure::Kill => "refusing runs, and killing those that go on",
+                OnFailure::Continue => "RUNS GO ON WITHOUT A RECORD (on_failure = \"continue\")",
+            };
+            tracing::error!(%error, "audit: {what}");
         }
         self.trouble.get_or_insert_with(trouble);
-        self.queue.refusing.store(true, Ordering::Relaxed);
+        let mut health = self.queue.health();
+        health.refusing = Some(error.to_string());
+        if self.conduct.on_failure == OnFailure::Kill {
+            health.kill.cancel();
+        }
     }
 
     /// Chains and writes records behind whatever the state of the medium asks for first.
     fn attempt(&mut self, bodies: &[&str], durable: bool) -> Attempt {
-        let mut attempt =
-            Attempt { written: 0, offsets: Vec::with_capacity(bodies.len()), end: 0, error: None };
+        let mut attempt = Attempt::default();
         let tail = match self.medium.begin(self.head) {
             Ok(tail) => tail,
             Err(error) => {
@@ -355,25 +425,37 @@ impl Writer {
             head.seal(recover::lost_end(&self.site, start).as_str(), &mut out);
         }
         if let Some(why) = tail.gap {
-            head.seal(record::gap(&self.site, Duration::ZERO, 0, why).as_str(), &mut out);
+            head.seal(record::gap(&self.site, Duration::ZERO, (0, 0), why).as_str(), &mut out);
+        }
+        if let Some(file) = tail.moved {
+            let aside = super::medium::Aside { file, records: 0 };
+            head.seal(record::rotate(&self.site, &aside).as_str(), &mut out);
         }
         let durable = durable || !out.is_empty();
         let mut marks: Vec<(usize, Head)> = Vec::with_capacity(bodies.len());
         for body in bodies {
             let from = out.len();
-            attempt.offsets.push(tail.at + from as u64);
             head.seal(body, &mut out);
+            attempt.seqs.push(head.seq);
             // Cannot happen (record.rs budgets every field); a longer line would be cut downstream.
             debug_assert!(out.len() - from <= MAX_LINE, "a record of {} bytes", out.len() - from);
             marks.push((out.len(), head));
         }
-        attempt.end = tail.at + out.len() as u64;
+        let checkpoint = match self.closing {
+            true => self.checkpoints.last(&self.site, &head),
+            false => self.checkpoints.after(&self.site, &head),
+        };
+        if let Some(body) = checkpoint {
+            head.seal(body.as_str(), &mut out);
+        }
+        attempt.next = head.seq + 1;
         let taken = if out.is_empty() { Ok(0) } else { self.medium.append(&out) };
         let whole = matches!(taken, Ok(count) if count == out.len());
-        self.medium.finish(whole);
+        self.medium.finish(whole, attempt.next);
         let count = match taken {
             Ok(count) => count,
             Err(error) => {
+                self.checkpoints.failed();
                 attempt.error = Some(error);
                 return attempt;
             }
@@ -386,6 +468,7 @@ impl Writer {
             self.head = Some(*last);
         }
         if !whole {
+            self.checkpoints.failed();
             attempt.error = Some(self.short(count, out.len()));
         } else if durable {
             self.unsynced = false;
@@ -393,9 +476,7 @@ impl Writer {
         } else {
             self.unsynced |= !out.is_empty();
         }
-        if let Some(copies) = &mut self.copies {
-            copies.send(out, count);
-        }
+        self.copies.send(&out, count);
         attempt
     }
 
@@ -408,5 +489,12 @@ impl Writer {
     }
 }
 
+/// Whether room is what fails.
+fn is_full(error: &AuditError) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull, WriteZero};
+    matches!(error.source.kind(), StorageFull | QuotaExceeded | WriteZero)
+}
+
+mod covered;
 #[cfg(test)]
 mod tests;

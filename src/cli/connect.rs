@@ -169,15 +169,20 @@ async fn bridge(
     if tokio::time::timeout(FAREWELL, bridge.close()).await.is_err() {
         eprintln!("cofferdam: the session was not closed in {} s", FAREWELL.as_secs());
     }
-    drop(bridge);
-    // Tasks that listen hold the channel still: what is in it has been written by now, or the client is gone.
-    written.abort();
+    // An empty line is the end: tasks that listen hold the channel still.
+    let last = async {
+        bridge.say_line(String::new()).await;
+        written.await
+    };
+    if tokio::time::timeout(FAREWELL, last).await.is_err() {
+        eprintln!("cofferdam: the client did not read its last answers in {} s", FAREWELL.as_secs());
+    }
     ended
 }
 
-/// Lines to the client, until it does not read any more.
+/// Lines to the client, until an empty one, or it does not read any more.
 async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<String>) {
-    while let Some(mut line) = lines.recv().await {
+    while let Some(mut line) = lines.recv().await.filter(|line| !line.is_empty()) {
         line.push('\n');
         if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
             return;

@@ -20,7 +20,7 @@ use super::FAILED;
 use super::policy::PolicyArgs;
 use crate::appliance::Appliance;
 use crate::config::program::Program;
-use crate::config::{Command, Config, Sink, Source};
+use crate::config::{Command, Config, Source};
 use crate::launch::attempts::{Ground, NAME, server};
 use crate::sandbox::{elf, identity, rlimits};
 use report::Table;
@@ -99,10 +99,7 @@ fn examine(args: &PolicyArgs) -> Result<Table, String> {
     let own = stage.own_program(&workspace, user)?;
     let command = own_command(&own)?;
     let loader = elf::needs(&own).map_err(|e| e.to_string())?.loader;
-    let log = config.audit.sinks.iter().find_map(|sink| match sink {
-        Sink::File(path) => Some(path.clone()),
-        Sink::Stderr => None,
-    });
+    let log = config.audit.file().map(Path::to_owned);
     let before = runs::records(log.as_deref()).map_err(|e| e.to_string())?.map_or(0, |report| report.records);
     let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
 

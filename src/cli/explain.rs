@@ -4,6 +4,7 @@
 //! scripts and tests of policies. Inputs: a policy, one argument vector or a stream of them. Called
 //! by the command line only; starts nothing and writes no audit record.
 
+mod line;
 mod profile;
 mod stream;
 
@@ -38,10 +39,14 @@ pub struct Args {
     json: bool,
     /// Judge one JSON object a line: {"argv":[…],"allow":[…]?,"allow_patterns":[…]?,"env":{…}?,"cwd":"…"?};
     /// answers are JSON
-    #[arg(long, conflicts_with = "argv")]
+    #[arg(long, conflicts_with_all = ["argv", "line"])]
     stdin: bool,
+    /// Judge a line of shell syntax, as exec --line would: an answer for each of its commands. Patterns are
+    /// judged as they are written, since no file is looked at
+    #[arg(long, value_name = "TEXT", conflicts_with = "argv")]
+    line: Option<String>,
     /// The command and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "stdin")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["stdin", "line"])]
     argv: Vec<OsString>,
 }
 
@@ -50,6 +55,7 @@ Examples:
   cofferdam explain -- git log --oneline -3
   cofferdam explain --json --allow git,rg -- rm -rf x
   cofferdam explain --config mcp.json --toolkit git -- rg x
+  cofferdam explain --line 'rg -n main src | head -n 3'
   echo '{\"argv\":[\"rm\",\"-rf\",\"x\"],\"allow\":[\"git\"]}' | cofferdam explain --json --stdin
 
 In a line of --stdin, \"allow\" replaces the allow-list for that line; other fields are ignored and
@@ -105,8 +111,15 @@ fn explain(args: &Args) -> Result<ExitCode, Failure> {
         let bad = judge_lines(&policy, allow, io::stdin().lock(), out)?;
         return Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::from(BAD_LINE) });
     }
-    let argv: Vec<&[u8]> = args.argv.iter().map(|argument| argument.as_bytes()).collect();
-    let allowed = one(&policy, allow.as_ref(), args.toolkit.as_deref(), &argv, args.json, out)?;
+    let toolkit = args.toolkit.as_deref();
+    let asked = Asked { policy: &policy, allow: allow.as_ref(), toolkit, json: args.json };
+    let allowed = match &args.line {
+        Some(text) => line::judge(&asked, text, out)?,
+        None => {
+            let argv: Vec<&[u8]> = args.argv.iter().map(|argument| argument.as_bytes()).collect();
+            asked.one(&argv, out)?
+        }
+    };
     Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -124,37 +137,62 @@ pub fn judge_lines(
     stream::judge_lines(policy, allow, BufReader::with_capacity(1 << 16, input), out)
 }
 
-/// Judges one argument vector and prints the answer.
-fn one(
+/// By what a command is judged, and how the answer is printed.
+struct Asked<'a> {
+    policy: &'a Policy,
+    allow: Option<&'a AllowList>,
+    toolkit: Option<&'a str>,
+    json: bool,
+}
+
+impl Asked<'_> {
+    /// Judges one argument vector and prints the answer.
+    fn one(&self, argv: &[&[u8]], out: impl Write) -> io::Result<bool> {
+        let verdict = match self.toolkit {
+            Some(_) => {
+                let cwd = self.policy.config().working_directory(self.toolkit, None);
+                self.policy.judge_toolkit(argv, self.toolkit, &cwd, &[])
+            }
+            None => self.policy.judge_argv(argv, self.allow),
+        };
+        self.answer(argv, &verdict, out)
+    }
+
+    fn answer(
+        &self,
+        argv: &[&[u8]],
+        verdict: &Result<Rule<'_>, Denial>,
+        out: impl Write,
+    ) -> io::Result<bool> {
+        print(self.policy, self.toolkit, argv, verdict, self.json, out)
+    }
+}
+
+/// Prints the answer about one argument vector.
+fn print(
     policy: &Policy,
-    allow: Option<&AllowList>,
     toolkit: Option<&str>,
     argv: &[&[u8]],
+    verdict: &Result<Rule<'_>, Denial>,
     json: bool,
     mut out: impl Write,
 ) -> io::Result<bool> {
     let words: Vec<_> = argv.iter().map(|argument| String::from_utf8_lossy(argument)).collect();
     let name = words.first().map_or("", AsRef::as_ref);
-    let verdict = match toolkit {
-        Some(_) => {
-            policy.judge_toolkit(argv, toolkit, &policy.config().working_directory(toolkit, None), &[])
-        }
-        None => policy.judge_argv(argv, allow),
-    };
     let walls = verdict.as_ref().ok().map(|rule| profile::of(policy, &rule.command(name), toolkit));
     if json {
         let mut line = Vec::new();
         let walls = walls.as_ref().map(ToString::to_string);
-        stream::write_answer(&mut line, &words, &verdict, walls.as_deref())?;
+        stream::write_answer(&mut line, &words, verdict, walls.as_deref())?;
         out.write_all(&line)?;
     } else {
-        writeln!(out, "{}", verdict_word(&verdict))?;
-        writeln!(out, "rule         {}", rule_id(&verdict))?;
-        writeln!(out, "reason       {}", sentence(&verdict, name))?;
+        writeln!(out, "{}", verdict_word(verdict))?;
+        writeln!(out, "rule         {}", rule_id(verdict))?;
+        writeln!(out, "reason       {}", sentence(verdict, name))?;
         if verdict.as_ref().is_ok_and(|rule| rule.asks) {
             writeln!(out, "consent      ask")?;
         }
-        if let Err(denial) = &verdict {
+        if let Err(denial) = verdict {
             writeln!(out, "layer        {}", denial.layer())?;
             if let Some((at, text)) = stream::triggered(&words, denial) {
                 writeln!(out, "argument     {at}: {}", text.escape_debug())?;

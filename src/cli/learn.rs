@@ -28,7 +28,7 @@ use super::policy::PolicyArgs;
 use crate::appliance::{Appliance, Call, Outcome, Recording, StartError};
 use crate::audit::Context;
 use crate::config::workspace::Workspace;
-use crate::config::{Command, Config, LoadOptions, Sink, server_environment};
+use crate::config::{Command, Config, LoadOptions, server_environment};
 use crate::launch::Touch;
 use crate::policy::{Denial, Policy, Request};
 use crate::sandbox::profile::{Profile, ProfileError};
@@ -175,11 +175,12 @@ impl<'a> Learner<'a> {
             .first()
             .and_then(|name| name.to_str())
             .ok_or("the program's name is not UTF-8".to_owned())?;
-        let logs = config.audit.sinks.iter().filter_map(|sink| match sink {
-            Sink::File(path) => Some(path.as_path()),
-            Sink::Stderr => None,
-        });
-        let own = logs.flat_map(|path| path.parent().into_iter().chain([path])).map(PathBuf::from);
+        let own = config
+            .audit
+            .file()
+            .into_iter()
+            .flat_map(|path| path.parent().into_iter().chain([path]))
+            .map(PathBuf::from);
         let home = std::env::var_os("HOME").map(PathBuf::from);
         // A home that holds the workspace's parents is a home all the same: the workspace has its own grant.
         let secrets = Secrets::of_host(own.chain(home));

@@ -31,12 +31,7 @@ impl From<Asked> for LineCall {
         let Asked { text, cwd, timeout, stdin, live } = asked;
         let (list, refused) = match syntax::parse(&text, syntax::Options::default()) {
             Ok(list) => (list, None),
-            Err(refusal) => {
-                let rule = format!("line.{}", refusal.construct.id);
-                let denial =
-                    Denial::new(rule, RuleKind::BuiltinDeny, Reason::ArgumentDenied, refusal.to_string());
-                (syntax::List::default(), Some(denial.instead(refusal.construct.instead)))
-            }
+            Err(refusal) => (syntax::List::default(), Some(unread(&refusal))),
         };
         Self {
             list,
@@ -45,11 +40,18 @@ impl From<Asked> for LineCall {
             stdin,
             live,
             context: Context { tool: Some("exec".to_owned()), ..Context::default() },
-            shown: refused.is_some().then(|| vec![text.into_bytes()]),
+            shown: refused.is_some().then(|| syntax::shown::words(&text)),
             refused,
             ..Self::default()
         }
     }
+}
+
+/// Why a line is not read.
+pub(super) fn unread(refusal: &syntax::Refusal) -> Denial {
+    let rule = format!("line.{}", refusal.construct.id);
+    Denial::new(rule, RuleKind::BuiltinDeny, Reason::ArgumentDenied, refusal.to_string())
+        .instead(refusal.construct.instead)
 }
 
 /// Says what became of the line; its exit status is that of the line.

@@ -19,6 +19,7 @@ pub mod generate;
 pub mod health;
 pub mod learn;
 mod line;
+mod log;
 pub mod policy;
 pub mod serve;
 mod terminal;

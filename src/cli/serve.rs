@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 
+use super::log::Patient;
 use super::policy::{PolicyArgs, ToolkitArgs};
 use crate::appliance::Appliance;
 use crate::config::Config;
@@ -30,7 +31,8 @@ const WORKERS: usize = 2;
 ///
 /// Speaks MCP on standard input and output until the client closes its end or SIGTERM or SIGINT comes;
 /// every command that still runs is then killed with all of its descendants. SIGHUP loads the policy
-/// again: one that is not valid leaves the policy in force, and says so.
+/// again (one that is not valid leaves the policy in force, and says so) and goes on in the audit file that
+/// stands at its path now.
 ///
 /// With --listen or --unix it serves many clients over Streamable HTTP at /mcp: SIGTERM lets runs end for
 /// server.http.drain, SIGHUP reads token files again. See docs/http.md.
@@ -205,7 +207,9 @@ async fn served(live: &Arc<Live>, way: Way, upkeep: Upkeep) -> Result<Ended, Fai
 fn log_to_stderr() {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(LOG))
-        .with_writer(std::io::stderr)
+        .with_writer(|| Patient)
+        // A log that cannot be written is no reason to panic in the thread that wanted to.
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false);
     if let Err(error) = subscriber.try_init() {

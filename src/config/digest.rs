@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    ArgumentPattern, ArgumentRules, Command, Config, HttpConfig, Limits, OnFailure, Principal, RunUser, Sink,
+    ArgumentPattern, ArgumentRules, Command, Config, Forward, HttpConfig, Limits, Principal, RunUser, Sink,
+    Target,
 };
 
 /// `sha256:` and 64 hex digits.
@@ -51,9 +52,18 @@ fn canonical(config: &Config) -> Value {
         },
         "sinks": config.audit.sinks.iter().map(|sink| match sink {
             Sink::File(path) => format!("file:{}", path.display()),
-            Sink::Stderr => "stderr".to_owned(),
+            Sink::Stderr(form) => format!("stderr:{}", form.as_str()),
+            Sink::Stdout(form) => format!("stdout:{}", form.as_str()),
+            Sink::Forward(one) => forward(one),
         }).collect::<Vec<_>>(),
-        "on_failure": match config.audit.on_failure { OnFailure::Refuse => "refuse" },
+        "on_failure": config.audit.on_failure.as_str(),
+        "sync": format!("{:?}", config.audit.sync),
+        "rotation": [config.audit.rotation.max_size, config.audit.rotation.max_age.as_secs(), config.audit.rotation.keep as u64],
+        "min_free": config.audit.min_free,
+        "redact": config.audit.redact.iter().map(|pattern| pattern.as_str()).collect::<Vec<_>>(),
+        "checkpoint": config.audit.checkpoint.as_ref().map(|asked| (
+            asked.key.display().to_string(), asked.records, asked.time.as_millis(),
+        )),
         "commands": config.commands.values().map(|one| command(one)).collect::<Vec<_>>(),
         "patterns": sorted(config.allow_patterns.iter().map(|pattern| pattern.as_str())),
         "any": config.allow_any,
@@ -65,7 +75,7 @@ fn canonical(config: &Config) -> Value {
         "toolkits": config.toolkits.iter().map(toolkit).collect::<Vec<_>>(),
         // What an agent is told can change what it does.
         "server": [&server.name, &server.version, &server.description, &server.instructions],
-        "tools": [server.tools.toolkits, server.tools.command_run, server.tools.shell_execute, server.operators],
+        "tools": [server.tools.toolkits, server.tools.command_run, server.tools.shell_execute, server.operators, server.batch_summary, server.compat_text, server.nonzero_is_success],
     });
     // Only where there is one, so that a policy without keeps the digest it had.
     if let Some(all) = all.as_object_mut() {
@@ -88,7 +98,6 @@ fn principal((name, one): (&String, &Principal)) -> Value {
         "tokens": sorted(one.tokens.iter().map(hex)),
         "token_file": one.token_file.as_ref().map(|path| path.display().to_string()),
         "uids": sorted(&one.uids),
-        "certificates": sorted(&one.certificates),
         "toolkits": one.toolkits.as_ref().map(sorted),
         "limits": [one.jobs, one.max_jobs, Some(one.sessions), Some(one.requests)],
         "requests_per_minute": one.requests_per_minute,
@@ -106,6 +115,14 @@ fn http(http: &HttpConfig) -> Value {
         nanos(http.read_timeout),
         nanos(http.drain),
     ])
+}
+
+fn forward(sink: &Forward) -> String {
+    let facility = match &sink.to {
+        Target::Syslog { facility, .. } => u32::from(*facility),
+        Target::Unix(_) | Target::Journald(_) => 0,
+    };
+    format!("{}:{facility}:{}:{}", sink.to, sink.rendering.as_str(), sink.queue_bytes)
 }
 
 fn limits(limits: &Limits) -> Value {

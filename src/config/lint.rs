@@ -2,7 +2,7 @@
 //!
 //! Pure. Called by `cli/check`, `cli/serve` and `doctor`.
 
-use super::{Config, Sink, hooks};
+use super::{Config, OnFailure, Sink, hooks};
 
 impl Config {
     /// Settings that take a layer away. Each is said at start-up and stamped into records.
@@ -14,6 +14,11 @@ impl Config {
                 "allow_any = true: every name may run; only always-denied names, argument rules and the \
                  kernel decide"
                     .into(),
+            );
+        }
+        if self.audit.on_failure == OnFailure::Continue {
+            found.push(
+                "audit.on_failure = \"continue\": when the required sink fails, commands run without a record".into(),
             );
         }
         if !self.argument_rules {

@@ -16,7 +16,7 @@ use super::program::Programs;
 use super::read::{Reader, Section};
 use super::{
     Command, Config, Source, Toolkit, builtin, commands, digest, grammar_files, predecessor, principals,
-    sections, toolkits,
+    records, sections, toolkits,
 };
 
 /// A policy larger than this is a mistake.
@@ -175,7 +175,7 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let environment = sections::environment(loader, root, workspace.as_ref());
     let limits = sections::limits(loader, root);
     let sandbox = sections::sandbox(loader, root);
-    let audit = sections::audit(loader, root, workspace.as_ref());
+    let audit = super::audit::section(loader, root, workspace.as_ref());
     let path = environment.as_ref().map(|environment| environment.path.as_str());
     let mut programs = path.map(Programs::new);
     // A read-only one too: nothing can be executed there, and what a program there says it needs
@@ -189,6 +189,8 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let server = toolkits::server(loader, root);
     let (http, principals) = (principals::http(loader, root), principals::read(loader, root, &toolkits));
     unasked(loader, root, &names, &toolkits);
+    let of_commands = names.commands.values().flat_map(|command| command.read.iter().chain(&command.execute));
+    records::hidden_key(loader, root, &audit, sandbox.read.iter().chain(of_commands).cloned());
     Some(Config {
         source: loader.source.clone(),
         digest: String::new(),

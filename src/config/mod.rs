@@ -5,10 +5,11 @@
 //! must exist). Called by `cli/` and `appliance.rs`; knows nothing of verdicts, processes or MCP.
 //!
 //! `load.rs` is the door: [`Config::load`], [`Config::builtin`]. `keys.rs` is the table of keys,
-//! `read.rs` checks a text against it, `sections.rs`, `commands.rs` and `toolkits.rs` give it meaning.
+//! `read.rs` checks a text against it, `sections.rs`, `audit.rs`, `commands.rs` and `toolkits.rs` give it meaning.
 //! `manifest.rs` is the second door: toolkits as JSON, which only narrow a policy.
 
 mod argument_rules;
+mod audit;
 mod builder;
 mod builtin;
 mod commands;
@@ -27,6 +28,7 @@ mod predecessor;
 mod principals;
 pub mod program;
 mod read;
+mod records;
 pub mod reload;
 mod sections;
 mod toolkits;
@@ -34,6 +36,10 @@ mod values;
 pub mod workspace;
 
 pub use argument_rules::{ArgumentPattern, ArgumentRules, Subject};
+pub use audit::{
+    AuditConfig, CheckpointConfig, Forward, OnFailure, Rendering, Rotation, Sink, SyncPolicy, Target,
+    Transport,
+};
 pub use builder::PolicyBuilder;
 pub use error::{ConfigError, Place, Problem};
 pub use grammar_files::GrammarFile;
@@ -216,31 +222,6 @@ pub enum RunUser {
     },
 }
 
-/// Where audit records go and what happens when they cannot.
-#[derive(Debug, Clone)]
-pub struct AuditConfig {
-    /// Sinks in the order of the file.
-    pub sinks: Vec<Sink>,
-    /// Only `refuse`: no durable start record, no run.
-    pub on_failure: OnFailure,
-}
-
-/// One destination of audit records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sink {
-    /// Append to this file; required and durable.
-    File(PathBuf),
-    /// Copy to standard error.
-    Stderr,
-}
-
-/// What a failing required sink means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Refuse runs until the sink takes records again.
-    Refuse,
-}
-
 /// One allow-listed command: the exact string a caller must send, and its grants.
 #[derive(Debug, Clone)]
 pub struct Command {
@@ -315,6 +296,14 @@ impl Config {
     pub fn uses(&self, switch: Switch) -> bool {
         self.commands.values().any(|command| command.kernel.contains(&switch))
     }
+}
+
+/// The log of a policy that names none: `$XDG_STATE_HOME/cofferdam/audit.jsonl`, else below `~/.local/state`.
+///
+/// # Errors
+/// When neither variable says where, in words.
+pub fn default_audit_file() -> Result<PathBuf, String> {
+    audit::default_file(|name| std::env::var_os(name))
 }
 
 /// The environment of this process, from which `environment.pass` takes; names and values that are not

@@ -62,6 +62,11 @@ fn policy<'v>(given: &dyn Fn(&str) -> Option<&'v str>) -> Result<String, String>
         ));
     }
     let pass = items(given, &["MCP_SHELL_CHILD_ENV_ALLOWLIST", "COMMAND_RUN_ENV_ALLOWLIST"]);
+    // Who names variables for command_run expects that tool.
+    let tools = match given("COMMAND_RUN_ENV_ALLOWLIST") {
+        Some(_) => r#"["shell_execute", "command_run"]"#,
+        None => r#"["shell_execute"]"#,
+    };
     let own = given("PATH").filter(|_| pass.contains(&"PATH"));
     let safe = given("MCP_SHELL_SAFE_PATH").filter(|path| !path.trim().is_empty());
     let path = own.or(safe).unwrap_or(SAFE_PATH);
@@ -73,7 +78,7 @@ fn policy<'v>(given: &dyn Fn(&str) -> Option<&'v str>) -> Result<String, String>
     Ok(format!(
         "version = 1\nallow = {}\nallow_patterns = {}\n[workspace]\nwrite = true\n[environment]\npath = {}\npass = {}\n\
          set = {{ LANG = \"C.UTF-8\" }}\n[limits]\ntimeout = \"{timeout}s\"\nmax_timeout = \"{most}s\"\n\
-         output_bytes = {bytes}\n[server]\ntools = [\"shell_execute\"]\n",
+         output_bytes = {bytes}\n[server]\ntools = {tools}\n",
         list(&names),
         list(&patterns),
         quoted(path),

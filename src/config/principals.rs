@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::error::nearest;
 use super::load::Loader;
-use super::read::{Reader, Section, Word};
+use super::read::{Reader, Section};
 use super::toolkits::Toolkit;
 use super::values;
 
@@ -26,8 +26,6 @@ pub struct Principal {
     pub token_file: Option<PathBuf>,
     /// Users whose processes it is on a Unix socket when they send no token.
     pub uids: Vec<u32>,
-    /// DNS names of the client certificates that it is known by.
-    pub certificates: Vec<String>,
     /// Prefixes that it may use; `None` means all.
     pub toolkits: Option<Vec<String>>,
     /// Its runs at the same time, jobs included; `None` is as many as the policy allows.
@@ -48,7 +46,6 @@ impl Default for Principal {
             tokens: Vec::new(),
             token_file: None,
             uids: Vec::new(),
-            certificates: Vec::new(),
             toolkits: None,
             jobs: None,
             max_jobs: None,
@@ -142,20 +139,18 @@ pub(super) fn read<'t>(
             loader.reader.problem(word.at, &word.key, what);
         }
         let principal = one(loader, &section, toolkits);
-        let known = !(principal.tokens.is_empty() && principal.uids.is_empty())
-            || !principal.certificates.is_empty()
-            || section.is_written("token_file");
+        let known =
+            !(principal.tokens.is_empty() && principal.uids.is_empty()) || section.is_written("token_file");
         if !known {
-            let what = "has nothing it is known by: give it token_sha256, token_file, uid or certificate";
+            let what = "has nothing it is known by: give it token_sha256, token_file or uid";
             loader.reader.problem(word.at, &word.key, what);
         }
         for (other, earlier) in &found {
             let shared = principal.tokens.iter().any(|token| earlier.tokens.contains(token))
                 || principal.uids.iter().any(|uid| earlier.uids.contains(uid))
-                || principal.certificates.iter().any(|name| earlier.certificates.contains(name))
                 || (principal.token_file.is_some() && principal.token_file == earlier.token_file);
             if shared {
-                let what = format!("is known by the same token, user or certificate as principal.{other}");
+                let what = format!("is known by the same token or user as principal.{other}");
                 loader.reader.problem(word.at, &word.key, what);
             }
         }
@@ -200,14 +195,12 @@ fn one<'t>(
         let what = "is empty, which offers nothing: leave the key out to offer all";
         loader.reader.problem(section.at, &section.key_of("toolkits"), what);
     }
-    let certificates = loader.reader.list(section, "certificate").unwrap_or_default();
     let written = |name| section.is_written(name);
     let own = |loader: &mut Loader<'t, '_>, name| written(name).then(|| count(loader, section, name));
     Principal {
         tokens,
         token_file,
         uids,
-        certificates: certificates.into_iter().map(|word: Word| word.text).collect(),
         toolkits: listed.map(|words| words.into_iter().map(|word| word.text).collect()),
         jobs: own(loader, "jobs"),
         max_jobs: own(loader, "max_jobs"),
@@ -281,7 +274,7 @@ mod tests {
     fn faults_of_principals_are_told_together() {
         let hex = "00".repeat(32);
         let text = format!(
-            "version = 1\nallow = [\"ls\"]\n[workspace]\npath = \"/usr\"\n\
+            "version = 1\nallow = [\"ls\"]\n[workspace]\npath = \"/usr/share\"\n\
              [principal.a]\ntoken_sha256 = [\"{hex}\", \"x\"]\ntoolkits = [\"no\"]\n\
              [principal.b]\ntoken_sha256 = [\"{hex}\"]\nuid = [\"me\"]\n[principal.c]\n\
              [server.http]\nhosts = [\"a/b\"]\norigins = [\"x\"]\n"
@@ -289,11 +282,11 @@ mod tests {
         let faults = Config::from_str(&text, Source::Program, &LoadOptions::default());
         let said = faults.unwrap_err().to_string();
         for part in [
-            "principal.a.token_sha256[1] is no SHA-256",
+            "principal.a.token_sha256[1]: is no SHA-256",
             "there is no toolkit \"no\"",
             "as principal.a",
             "is no user id",
-            "principal.c has nothing it is known by",
+            "principal.c: has nothing it is known by",
             "is no name or name:port",
             "is no URL",
         ] {

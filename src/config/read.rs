@@ -349,6 +349,11 @@ impl<'t> Reader<'t> {
         section.get(name).and_then(|item| item.value.as_bool()) == Some(true)
     }
 
+    /// Whether it is written as `false`.
+    pub(super) fn is_off(section: &Section<'t>, name: &str) -> bool {
+        section.get(name).and_then(|item| item.value.as_bool()) == Some(false)
+    }
+
     /// A count, size or duration (in milliseconds) within the bounds of its key; the default of
     /// the table when absent or at fault.
     pub(super) fn number(&mut self, section: &Section<'t>, name: &str) -> u64 {

@@ -1,10 +1,9 @@
-//! The plain sections of a policy: workspace, environment, limits, sandbox, audit.
+//! The plain sections of a policy: workspace, environment, limits, sandbox.
 //!
 //! Each function reads one section, reports every fault to the reader and goes on. Called by
 //! `load.rs` only.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,9 +11,7 @@ use super::error::nearest;
 use super::load::Loader;
 use super::read::{Reader, Section, Word};
 use super::workspace::Workspace;
-use super::{
-    AuditConfig, CgroupUse, Environment, Limits, OnFailure, Requirement, RunUser, SandboxConfig, Sink, Source,
-};
+use super::{CgroupUse, Environment, Limits, Requirement, RunUser, SandboxConfig, Source};
 use super::{hooks, keys, values};
 
 /// The token that stands for the loader, its cache and the libraries each program links.
@@ -313,118 +310,8 @@ fn user<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> RunUser {
     })
 }
 
-pub(super) fn audit<'t>(
-    loader: &mut Loader<'t, '_>,
-    root: &Section<'t>,
-    workspace: Option<&Workspace>,
-) -> AuditConfig {
-    let section = loader.reader.subsection(root, "audit");
-    let mut sinks = Vec::new();
-    let rows = loader.reader.rows(&section, "sinks");
-    let at = section.get("sinks").map_or(section.at, |item| item.at);
-    if rows.as_ref().is_some_and(Vec::is_empty) {
-        loader.reader.problem(at, &section.key_of("sinks"), "is empty: nothing may go unrecorded");
-    }
-    let replaced = loader.options.audit_file.is_some();
-    for row in rows.iter().flatten() {
-        // Faults of a sink that is replaced are still faults; where it lies no longer matters.
-        add_row(loader, &mut sinks, row, workspace.filter(|_| !replaced));
-    }
-    if let Some(path) = &loader.options.audit_file {
-        sinks.clear();
-        match std::path::absolute(path) {
-            Ok(path) => add_file(loader, &mut sinks, &path, at, "--audit", workspace),
-            Err(error) => loader.reader.absent("--audit", format!("{}: {error}", path.display())),
-        }
-    } else if !section.is_written("sinks") {
-        let key = section.key_of("sinks");
-        match default_file(|name| std::env::var_os(name)) {
-            Ok(path) => add_file(loader, &mut sinks, &path, at, &key, workspace),
-            Err(what) => loader.reader.absent(&key, what),
-        }
-    }
-    if loader.options.audit_stderr && !sinks.contains(&Sink::Stderr) {
-        sinks.push(Sink::Stderr);
-    }
-    AuditConfig { sinks, on_failure: OnFailure::Refuse }
-}
-
-fn add_row<'t>(
-    loader: &mut Loader<'t, '_>,
-    sinks: &mut Vec<Sink>,
-    row: &Section<'t>,
-    workspace: Option<&Workspace>,
-) {
-    let path = Reader::text(row, "path");
-    let kind = Reader::text(row, "kind").map(|word| word.text);
-    match (kind.as_deref(), path) {
-        (Some("file"), Some(word)) => match values::absolute(&word.text) {
-            Ok(path) => add_file(loader, sinks, &path, word.at, &word.key, workspace),
-            Err(what) => loader.reader.problem(word.at, &word.key, what),
-        },
-        (Some("file"), None) => {
-            loader.reader.problem(row.at, &row.key_of("path"), "is required for kind = \"file\"");
-        }
-        (Some("stderr"), None) if sinks.contains(&Sink::Stderr) => {
-            loader.reader.problem(row.at, &row.key, "standard error is listed twice");
-        }
-        (Some("stderr"), None) => sinks.push(Sink::Stderr),
-        (Some("stderr"), Some(word)) => {
-            loader.reader.problem(word.at, &word.key, "is of no use with kind = \"stderr\"");
-        }
-        _ if row.is_written("kind") => {}
-        _ => loader.reader.problem(row.at, &row.key_of("kind"), "is required: \"file\" or \"stderr\""),
-    }
-}
-
-fn add_file(
-    loader: &mut Loader<'_, '_>,
-    sinks: &mut Vec<Sink>,
-    path: &Path,
-    at: usize,
-    key: &str,
-    workspace: Option<&Workspace>,
-) {
-    let sink = Sink::File(path.to_path_buf());
-    if sinks.contains(&sink) {
-        loader.reader.problem(at, key, format!("{} is listed twice", path.display()));
-        return;
-    }
-    if let Some(workspace) = workspace
-        && settled(path).starts_with(&workspace.path)
-    {
-        let what = format!(
-            "the audit file {} lies inside of the workspace {}, where commands see it: name another \
-             file, or set XDG_STATE_HOME",
-            path.display(),
-            workspace.path.display()
-        );
-        loader.reader.problem(at, key, what);
-    }
-    sinks.push(sink);
-}
-
-/// The default sink, from `XDG_STATE_HOME` or `HOME`.
-fn default_file(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
-    let directory = |name: &str| match variable(name).filter(|value| !value.is_empty()).map(PathBuf::from) {
-        Some(path) if !path.is_absolute() => {
-            Err(format!("{name} is not an absolute path: {}", path.display()))
-        }
-        other => Ok(other),
-    };
-    let state = match directory("XDG_STATE_HOME")? {
-        Some(state) => Some(state),
-        None => directory("HOME")?.map(|home| home.join(".local/state")),
-    };
-    let state = state.ok_or(
-        "no place for audit records: set XDG_STATE_HOME or HOME, or write \
-         [audit] sinks = [{ kind = \"file\", path = \"/var/log/cofferdam/audit.jsonl\" }]",
-    )?;
-    Ok(state.join("cofferdam/audit.jsonl"))
-}
-
 /// Where a file is, or would be once it is created: links of the part that exists are followed.
-fn settled(path: &Path) -> PathBuf {
+pub(super) fn settled(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (ancestor.canonicalize(), path.strip_prefix(ancestor)) {
             return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
@@ -441,24 +328,6 @@ pub(super) fn lies_in_writable(workspace: Option<&Workspace>, path: &Path) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn file(pairs: &[(&str, &str)]) -> Result<PathBuf, String> {
-        default_file(|name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
-    }
-
-    #[test]
-    fn the_default_audit_file_follows_the_state_directory() {
-        let home = ("HOME", "/home/u");
-        assert_eq!(file(&[home]), Ok("/home/u/.local/state/cofferdam/audit.jsonl".into()));
-        assert_eq!(file(&[("XDG_STATE_HOME", "/s"), home]), Ok("/s/cofferdam/audit.jsonl".into()));
-        assert_eq!(
-            file(&[("XDG_STATE_HOME", ""), home]),
-            Ok("/home/u/.local/state/cofferdam/audit.jsonl".into())
-        );
-        assert!(file(&[("XDG_STATE_HOME", "s"), home]).unwrap_err().contains("XDG_STATE_HOME"));
-        let none = file(&[("HOME", "")]).unwrap_err();
-        assert!(none.contains("set XDG_STATE_HOME or HOME") && none.contains("sinks"), "{none}");
-    }
 
     #[test]
     fn a_file_that_is_not_there_yet_settles_behind_links() {

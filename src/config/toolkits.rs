@@ -51,6 +51,9 @@ impl Toolkit {
     }
 }
 
+/// The one value of `server.compat_text` beside `off`.
+const COMPAT: &str = "1.1.14";
+
 /// What a server tells clients about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerIdentity {
@@ -66,6 +69,12 @@ pub struct ServerIdentity {
     pub tools: Offered,
     /// `;`, `&&` and `||` are operators of `shell_execute`.
     pub operators: bool,
+    /// Texts of `command_run` hold no outputs.
+    pub batch_summary: bool,
+    /// Texts of `shell_execute` are those that release 1.1.14 of mcp-shell-server sends.
+    pub compat_text: bool,
+    /// A status other than 0 is no error of the tool `shell_execute`.
+    pub nonzero_is_success: bool,
 }
 
 /// `server.tools`: which tools a server offers.
@@ -157,6 +166,9 @@ pub(super) fn server<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Ser
         instructions: text(loader, &section, "instructions"),
         tools: offered(loader, &section),
         operators: Reader::flag(&section, "operators"),
+        batch_summary: Reader::text(&section, "batch_text").is_some_and(|word| word.text == "summary"),
+        compat_text: Reader::text(&section, "compat_text").is_some_and(|word| word.text == COMPAT),
+        nonzero_is_success: Reader::is_off(&section, "nonzero_is_error"),
     }
 }
 

@@ -156,7 +156,11 @@ fn dot_if_empty(relative: &Path) -> &Path {
 
 fn open_directory(at: impl std::os::fd::AsFd, path: &Path, resolve: ResolveFlag) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let how = OpenHow::new().flags(flags).resolve(resolve);
+    opened(at, path, OpenHow::new().flags(flags).resolve(resolve))
+}
+
+/// `openat2`, tried again where a rename or a mount beside it made the kernel give up (EAGAIN).
+pub(crate) fn opened(at: impl std::os::fd::AsFd, path: &Path, how: OpenHow) -> Result<OwnedFd, Errno> {
     let mut answer = Err(Errno::EAGAIN);
     for _ in 0..TRIES {
         answer = openat2(at.as_fd(), path, how);

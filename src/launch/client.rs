@@ -153,7 +153,8 @@ impl Launcher {
         self.inner.facts.cgroup.path.as_deref().and_then(std::path::Path::parent)
     }
 
-    /// Starts a plan with these descriptors as 0, 1 and 2, in a stub of its own.
+    /// Starts a plan with these descriptors as 0, 1 and 2, in a stub of its own. With a `grace`, its processes
+    /// are asked to end (SIGTERM) that long before they are killed.
     ///
     /// # Errors
     /// The step between the request and exec that failed; nothing is left running then.
@@ -163,6 +164,7 @@ impl Launcher {
         prepared: &Prepared,
         limits: Vec<(u32, u64)>,
         stdio: [OwnedFd; 3],
+        grace: Duration,
     ) -> Result<Running, LaunchError> {
         let (plan, program) = (ready.plan(), ready.program()?);
         let cwd = step!("chdir", nix::sys::stat::fstat(plan.cwd().fd()))?;
@@ -176,6 +178,7 @@ impl Launcher {
             cwd_pin: (cwd.st_dev, cwd.st_ino),
             argc: ready.argv().len(),
             timeout_ms: u64::try_from(plan.timeout().as_millis()).unwrap_or(u64::MAX),
+            grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX),
             limits,
         };
         let place = Place::new(&self.inner, prepared)?;

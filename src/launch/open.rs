@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, OpenHow, ResolveFlag, fcntl, openat2};
+use nix::fcntl::{FcntlArg, OFlag, OpenHow, ResolveFlag, fcntl};
 use nix::sys::stat::{Mode, fstat};
 use serde::{Deserialize, Serialize};
 
@@ -21,10 +21,7 @@ use super::LaunchError;
 use super::client::{Inner, Launcher, lock};
 use super::step::{step, that, unmet};
 use super::wire::{self, Failure, FromLauncher, ToLauncher};
-use crate::config::workspace::Cwd;
-
-/// How often an opening is tried again that a concurrent rename disturbed (`EAGAIN`).
-const TRIES: usize = 16;
+use crate::config::workspace::{Cwd, opened};
 
 /// What a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,14 +124,7 @@ fn beneath(at: &OwnedFd, path: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
     if flags.contains(OFlag::O_CREAT) {
         how = how.mode(Mode::from_bits_truncate(0o666));
     }
-    let mut answer = Err(Errno::EAGAIN);
-    for _ in 0..TRIES {
-        answer = openat2(at.as_fd(), path, how);
-        if !matches!(answer, Err(Errno::EAGAIN | Errno::EINTR)) {
-            break;
-        }
-    }
-    answer
+    opened(at, path, how)
 }
 
 /// Asks the launcher for an open file.

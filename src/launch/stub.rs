@@ -223,7 +223,8 @@ impl Stub<'_> {
         let is_over = || Instant::now() >= deadline || is_told(socket);
         let pid = door.open(&plan, is_over).map_err(of_child)?;
         drop(stdio); // or the server would never read an end of file
-        let mut ended = supervise(pid, started, deadline, signals, ears, socket, self.leaf.as_ref());
+        let bounds = (started, deadline, Duration::from_millis(request.grace_ms));
+        let mut ended = supervise(pid, bounds, signals, ears, socket, self.leaf.as_ref());
         ended.met = Met { scratch_full: self.scratch.as_ref().is_some_and(Scratch::is_full), ..ended.met };
         Ok(ended)
     }
@@ -312,11 +313,11 @@ fn pinned(program: &Path, pin: (u64, u64)) -> Result<(), Failure> {
     step!("pin", that((now.dev(), now.ino()) == pin, libc::ESTALE, text))
 }
 
-/// Waits for the end, whoever brings it, and leaves no descendant.
+/// Waits for the end, whoever brings it, and leaves no descendant. With a grace, all are asked to end before
+/// they are killed, unless nobody is left who would wait for it.
 fn supervise(
     pid: Pid,
-    started: Instant,
-    deadline: Instant,
+    (started, mut deadline, grace): (Instant, Instant, Duration),
     signals: &SignalFd,
     ears: &mut Ears,
     socket: BorrowedFd<'_>,
@@ -331,8 +332,13 @@ fn supervise(
         let now = Instant::now();
         let mut left = deadline.saturating_duration_since(now);
         if left.is_zero() {
-            by = EndedBy::Timeout;
-            break;
+            if by != EndedBy::Itself || grace.is_zero() {
+                by = if by == EndedBy::Itself { EndedBy::Timeout } else { by };
+                break;
+            }
+            (by, deadline) = (EndedBy::Timeout, now + grace);
+            tree::ask_all_to_end();
+            continue;
         }
         if let Some(when) = told {
             left = left.min(when.saturating_duration_since(now));
@@ -347,11 +353,16 @@ fn supervise(
         let wait = TimeSpec::from_duration(if again { Duration::ZERO } else { left });
         // Where another thread listens, the socket stands in.
         let heard_by = ears.fd().unwrap_or(socket);
-        let mut fds = [socket, signals.as_fd(), heard_by].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        // What the server says once it has said that it wants the end stays unread: only that it is gone counts.
+        let asked = if by == EndedBy::Itself { PollFlags::POLLIN } else { PollFlags::empty() };
+        let listened = if ears.fd().is_some() { PollFlags::POLLIN } else { asked };
+        let mut fds = [(socket, asked), (signals.as_fd(), PollFlags::POLLIN), (heard_by, listened)]
+            .map(|(fd, events)| PollFd::new(fd, events));
         // EINTR and a full timeout both lead back to the checks above.
         if ppoll(&mut fds, Some(wait), None).is_err() {
             continue;
         }
+        let gone = fds.first().is_some_and(|fd| fd.revents().is_some_and(|e| e.contains(PollFlags::POLLHUP)));
         let [from_server, child, heard] = fds.map(|fd| fd.any() == Some(true));
         if heard {
             ears.serve();
@@ -361,8 +372,12 @@ fn supervise(
             more = end.reap();
         }
         if end.ended.is_none() && from_server {
-            by = EndedBy::Kill;
-            break;
+            by = if by == EndedBy::Itself { EndedBy::Kill } else { by };
+            if gone || grace.is_zero() {
+                break;
+            }
+            deadline = Instant::now() + grace;
+            tree::ask_all_to_end();
         }
     }
     let wall = started.elapsed();

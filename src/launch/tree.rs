@@ -32,6 +32,12 @@ fn nobody() -> bool {
     waitid(Id::All, look) == Err(Errno::ECHILD)
 }
 
+/// Asks all descendants of the calling supervisor to end (SIGTERM).
+pub(super) fn ask_all_to_end() {
+    // ESRCH: nobody is left to be asked. Whoever does not end is killed later.
+    let _asked = kill(Pid::from_raw(-1), Signal::SIGTERM);
+}
+
 /// Kills and reaps all descendants of the calling supervisor; `on_reap` sees each.
 pub(super) fn kill_all(mut on_reap: impl FnMut(&WaitStatus)) -> Swept {
     let deadline = Instant::now() + DEADLINE;

@@ -167,6 +167,8 @@ pub(crate) struct RunRequest {
     pub(crate) argc: usize,
     /// Wall clock in milliseconds.
     pub(crate) timeout_ms: u64,
+    /// Milliseconds between SIGTERM and SIGKILL where the deadline or the server ends it; 0: SIGKILL at once.
+    pub(crate) grace_ms: u64,
     /// Resource limits as (number, value).
     pub(crate) limits: Vec<(u32, u64)>,
 }

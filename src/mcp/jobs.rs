@@ -65,6 +65,7 @@ impl<R: Runner> Server<R> {
         if let Some(End::Refused(refusal)) = job.ended() {
             return Ok(refusal.clone());
         }
+        self.jobs.changed();
         if !channel.lasts() {
             push::announce(&job, &channel).await;
         }

@@ -12,6 +12,7 @@ mod channel;
 mod consent;
 mod cursor;
 mod from;
+mod guarded;
 mod hangup;
 pub mod http;
 mod in_flight;
@@ -21,6 +22,7 @@ mod job_end;
 mod jobs;
 #[allow(deprecated, reason = "the protocol deprecates logging and keeps it until 2027-07-28 at the least")]
 mod level;
+mod listen;
 mod offer;
 mod payload;
 mod push;

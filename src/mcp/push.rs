@@ -17,6 +17,8 @@ use crate::run::jobs::Job;
 
 /// Batches of each stream in one flush: a job that floods does not crowd out answers.
 const BATCHES: usize = 1;
+/// The start or the end of a job.
+pub(super) const EVENT: &str = "notifications/job";
 
 /// Follows a job to its end.
 pub(super) async fn follow(job: Arc<Job<End>>, channel: Channel, escapes: Escapes) {
@@ -78,7 +80,7 @@ pub(super) async fn announce(job: &Job<End>, channel: &Channel) {
 async fn started(job: &Job<End>, channel: &Channel) -> Result<(), Closed> {
     let line = format!("job {} started: {}", job.id, job.handle.name);
     channel.message(Level::Info, line.into()).await?;
-    event(job, channel, "started", Value::Null, Value::from(0)).await
+    tell(job, channel, "started", Value::Null, Value::from(0)).await
 }
 
 async fn ended(job: &Job<End>, channel: &Channel) -> Result<(), Closed> {
@@ -88,17 +90,21 @@ async fn ended(job: &Job<End>, channel: &Channel) -> Result<(), Closed> {
         if exit.is_null() { "with unknown status".to_owned() } else { format!("with status {exit}") };
     let line = format!("job {} {state} {status} after {runtime} s: {}", job.id, job.handle.name);
     channel.message(Level::Info, line.into()).await?;
-    event(job, channel, state, exit, runtime).await
+    tell(job, channel, state, exit, runtime).await
 }
 
-/// `exit` is absent, not null, where it is not known.
-async fn event(
+async fn tell(
     job: &Job<End>,
     channel: &Channel,
     state: &str,
     exit: Value,
     runtime: Value,
 ) -> Result<(), Closed> {
+    channel.custom(Level::Info, EVENT, event(job, &channel.logger, state, exit, runtime)).await
+}
+
+/// Parameters of an [`EVENT`]. `exit` is absent, not null, where it is not known.
+pub(super) fn event(job: &Job<End>, logger: &str, state: &str, exit: Value, runtime: Value) -> Value {
     let mut params = Map::new();
     params.insert("job".to_owned(), job.id.clone().into());
     params.insert("state".to_owned(), state.into());
@@ -106,7 +112,7 @@ async fn event(
         params.insert("exit".to_owned(), exit);
     }
     params.insert("runtime".to_owned(), runtime);
-    params.insert("logger".to_owned(), channel.logger.clone().into());
+    params.insert("logger".to_owned(), logger.into());
     params.insert("command".to_owned(), job.handle.name.clone().into());
-    channel.custom(Level::Info, "notifications/job", Value::Object(params)).await
+    Value::Object(params)
 }

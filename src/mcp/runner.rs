@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Offer;
 use crate::appliance::{Appliance, Call, Judged, LineCall, LineOutcome, Outcome};
-use crate::audit::AuditError;
+use crate::audit::{AuditError, BatchEnd, BatchStart, Context};
 
 /// Something that judges and runs commands: the appliance, or a stand-in for tests.
 pub trait Runner: Send + Sync + 'static {
@@ -31,6 +31,21 @@ pub trait Runner: Send + Sync + 'static {
 
     /// The same for a line.
     fn judge_line(&self, call: LineCall) -> impl Future<Output = Result<Judged, AuditError>> + Send;
+
+    /// Records that a batch begins: on an error nothing of it is run.
+    fn batch_start(
+        &self,
+        context: &Context,
+        batch: &BatchStart,
+    ) -> impl Future<Output = Result<(), AuditError>> + Send;
+
+    /// Records how it ended: on an error nothing that it printed is told.
+    fn batch_end(
+        &self,
+        context: &Context,
+        batch: &BatchStart,
+        end: &BatchEnd,
+    ) -> impl Future<Output = Result<(), AuditError>> + Send;
 }
 
 impl Runner for Appliance {
@@ -56,5 +71,22 @@ impl Runner for Appliance {
 
     fn judge_line(&self, call: LineCall) -> impl Future<Output = Result<Judged, AuditError>> + Send {
         Appliance::judge_line_only(self, call)
+    }
+
+    fn batch_start(
+        &self,
+        context: &Context,
+        batch: &BatchStart,
+    ) -> impl Future<Output = Result<(), AuditError>> + Send {
+        Appliance::batch_start(self, context, batch)
+    }
+
+    fn batch_end(
+        &self,
+        context: &Context,
+        batch: &BatchStart,
+        end: &BatchEnd,
+    ) -> impl Future<Output = Result<(), AuditError>> + Send {
+        Appliance::batch_end(self, context, batch, end)
     }
 }

@@ -6,9 +6,9 @@ use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
     CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, ListToolsResult,
-    MetaObject, PaginatedRequestParams, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
+    MetaObject, PaginatedRequestParams, ServerConfig, Tool, UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -25,9 +25,9 @@ use super::runner::Runner;
 use super::tools::{Entry, Verb};
 use super::trace::trace;
 use super::view::{View, Views};
-use super::{arguments, consent, hangup, level, payload, stream, unwound};
+use super::{arguments, consent, hangup, level, listen, payload, stream, unwound};
 use crate::appliance::{Call, Outcome};
-use crate::audit::Context;
+use crate::audit::{Context, Secrets};
 use crate::policy::Request;
 use crate::run::Tap;
 use crate::run::jobs::{Bounds, Jobs};
@@ -38,21 +38,14 @@ const TOOLS_TTL_MS: u64 = 300_000;
 /// The same of one that may: a client that does not listen for changes asks again.
 const CHANGING_TTL_MS: u64 = 30_000;
 /// Methods that rmcp takes for unknown ones when their parameters have the wrong shape.
-const TYPED_METHODS: [&str; 7] = [
-    "tools/call",
-    "tools/list",
-    "server/discover",
-    "subscriptions/listen",
-    "tasks/get",
-    "tasks/update",
-    "tasks/cancel",
-];
+const TYPED_METHODS: [&str; 6] =
+    ["tools/call", "tools/list", "server/discover", "tasks/get", "tasks/update", "tasks/cancel"];
 
 /// One connection, or one caller with several ([`Server::another`]), which share jobs and places.
 pub(super) struct Server<R> {
     pub(super) runner: Arc<R>,
     /// What the client is told of the policy.
-    views: Arc<Views<R>>,
+    pub(super) views: Arc<Views<R>>,
     /// Who may answer for consent, and in the records the session of a connection without one of its own.
     session: String,
     transport: &'static str,
@@ -62,6 +55,8 @@ pub(super) struct Server<R> {
     pub(super) jobs: Arc<Jobs<End>>,
     pub(super) cursors: Arc<Cursors>,
     pub(super) level: Arc<SessionLevel>,
+    /// Places of subscriptions.
+    pub(super) listens: Arc<Semaphore>,
     pub(super) stop: CancellationToken,
 }
 
@@ -104,6 +99,7 @@ impl<R: Runner> Server<R> {
             jobs: Arc::new(jobs),
             cursors: Arc::default(),
             level: Arc::default(),
+            listens: Arc::new(Semaphore::new(listen::MOST)),
             stop,
         }
     }
@@ -131,6 +127,7 @@ impl<R: Runner> Server<R> {
             jobs: Arc::clone(&self.jobs),
             cursors: Arc::clone(&self.cursors),
             level: Arc::default(),
+            listens: Arc::clone(&self.listens),
             stop: self.stop.clone(),
         }
     }
@@ -141,6 +138,18 @@ impl<R: Runner> Server<R> {
             let most = self.most;
             format!("busy: {most} calls are under way already; call again when one has ended")
         })
+    }
+
+    /// The same for a call that may wait for long: such calls take no more than half of the places, and the
+    /// rest is there for calls that are answered or refused at once.
+    pub(super) fn place_of_batch(&self) -> Result<OwnedSemaphorePermit, String> {
+        let most = self.most;
+        if self.places.available_permits() <= most / 2 {
+            return Err(format!(
+                "busy: {most} calls may be under way, and half of them are; call again when one has ended"
+            ));
+        }
+        self.place()
     }
 
     /// Who asks, for the records.
@@ -163,6 +172,7 @@ impl<R: Runner> Server<R> {
             trace: request.meta.get_traceparent().and_then(trace),
             batch: None,
             line: None,
+            secrets: Secrets::default(),
         }
     }
 
@@ -254,22 +264,10 @@ impl<R: Runner> Server<R> {
         let token = context.meta.get_progress_token();
         let teller = tokio::spawn(stream::tell(tap, channel, escapes, token, over.clone()));
         let runner = Arc::clone(&self.runner);
-        let cancel = self.stop.child_token();
-        let caller = context.ct.clone();
-        let task = tokio::spawn(async move {
-            let mut run = std::pin::pin!(settled(runner.as_ref(), call, cancel.clone(), ask));
-            let outcome = tokio::select! {
-                outcome = &mut run => outcome,
-                () = caller.cancelled() => {
-                    cancel.cancel();
-                    run.await
-                }
-            };
-            (outcome, permit)
-        });
-        let done = task.await;
+        let work = |cancel| async move { settled(runner.as_ref(), call, cancel, ask).await };
+        let done = self.guarded(&entry.tool.name, context, permit, work).await;
         // What ran and is not withheld is told to its end before the answer.
-        if matches!(&done, Ok((Outcome::Ran(report), _)) if !report.cancelled) {
+        if matches!(&done, Ok(Outcome::Ran(report)) if !report.cancelled) {
             over.cancel();
         } else {
             teller.abort();
@@ -279,18 +277,7 @@ impl<R: Runner> Server<R> {
         {
             tracing::error!(%error, tool = %entry.tool.name, "telling of a run ended in a panic");
         }
-        match done {
-            Ok((outcome, permit)) => {
-                if let Some(asked) = context.extensions.get::<Asked>() {
-                    asked.hold(permit);
-                }
-                Ok(consent::response(&program, outcome, escapes))
-            }
-            Err(error) => {
-                tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");
-                Err(unwound::failed())
-            }
-        }
+        Ok(consent::response(&program, done?, escapes))
     }
 
     /// What the modern era wants on every result.
@@ -343,17 +330,6 @@ impl<R: Runner> ServerHandler for Server<R> {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.views.tell(context.peer, self.stop.clone());
-    }
-
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        let mut accepted = SubscriptionFilter::new();
-        accepted.tools_list_changed = requested.tools_list_changed;
-        self.views.may_change().then_some(accepted)
-    }
-
-    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        self.views.listen(subscription, self.stop.clone()).await;
-        Ok(())
     }
 
     async fn list_tools(
@@ -459,8 +435,11 @@ impl<R: Runner> ServerHandler for Server<R> {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        if request.method == listen::METHOD {
+            return self.listen(request.params.as_ref(), &context).await;
+        }
         if TYPED_METHODS.contains(&request.method.as_str()) {
             let arguments = request.params.as_ref().and_then(|params| params.get("arguments"));
             let message = match arguments {

@@ -6,11 +6,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
-use rmcp::service::{Peer, RoleServer, SubscriptionContext};
+use rmcp::model::{Implementation, JsonObject, ServerCapabilities, ServerConfig};
+use rmcp::service::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::listen::JOBS;
 use super::offer::Offer;
 use super::runner::Runner;
 use super::tools::{self, Entry};
@@ -40,11 +41,18 @@ pub(super) struct Views<R> {
     held: Mutex<(u64, Arc<View>)>,
 }
 
+/// Who sees the changes of a view.
+pub(super) struct Watch {
+    changes: watch::Receiver<u64>,
+    last: Arc<View>,
+}
+
 impl View {
     fn of(offer: Offer, changes: bool) -> Self {
         #[allow(deprecated, reason = "the protocol keeps logging until 2027-07-28 at the least")]
         let capabilities = ServerCapabilities::builder().enable_logging().enable_tools().enable_tasks();
         let mut capabilities = capabilities.build();
+        capabilities.extensions.get_or_insert_default().insert(JOBS.to_owned(), JsonObject::new());
         if let Some(tools) = capabilities.tools.as_mut().filter(|_| changes) {
             tools.list_changed = Some(true);
         }
@@ -83,16 +91,21 @@ impl<R: Runner> Views<R> {
         self.changes.is_some()
     }
 
-    /// Waits until the tools are others than those of `last`, and puts the new view there. Returns never where
-    /// nothing changes any more.
-    async fn changed(&self, changes: &mut watch::Receiver<u64>, last: &mut Arc<View>) {
+    /// Sees the changes from now on; none: there are none.
+    pub(super) fn watch(&self) -> Option<Watch> {
+        self.changes.clone().map(|changes| Watch { changes, last: self.now() })
+    }
+
+    /// Waits until the tools are others than when `watch` saw them last. Returns never where nothing changes any
+    /// more.
+    pub(super) async fn changed(&self, watch: &mut Watch) {
         loop {
-            if changes.changed().await.is_err() {
+            if watch.changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
             let now = self.now();
-            if !now.same_tools(last) {
-                *last = now;
+            if !now.same_tools(&watch.last) {
+                watch.last = now;
                 return;
             }
         }
@@ -100,13 +113,13 @@ impl<R: Runner> Views<R> {
 
     /// Tells a client of the older era whenever the tools are others, until `stop`.
     pub(super) fn tell(self: &Arc<Self>, peer: Peer<RoleServer>, stop: CancellationToken) {
-        let Some(mut changes) = self.changes.clone() else { return };
-        let (views, mut last) = (Arc::clone(self), self.now());
+        let Some(mut watch) = self.watch() else { return };
+        let views = Arc::clone(self);
         tokio::spawn(async move {
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    () = views.changed(&mut changes, &mut last) => {}
+                    () = views.changed(&mut watch) => {}
                     () = tokio::time::sleep(LOOK) => {
                         if peer.is_transport_closed() {
                             return;
@@ -119,27 +132,6 @@ impl<R: Runner> Views<R> {
                 }
             }
         });
-    }
-
-    /// The same on a subscription of the modern era.
-    pub(super) async fn listen(&self, subscription: SubscriptionContext, stop: CancellationToken) {
-        let (mut changes, mut last) = (self.changes.clone(), self.now());
-        loop {
-            let changed = async {
-                match &mut changes {
-                    Some(changes) => self.changed(changes, &mut last).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = subscription.cancelled() => return,
-                () = stop.cancelled() => return,
-                () = changed => {}
-            }
-            if subscription.sink().notify_tool_list_changed().await.is_err() {
-                return;
-            }
-        }
     }
 }
 

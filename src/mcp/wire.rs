@@ -23,6 +23,7 @@ use tokio_util::bytes::{Buf, BytesMut};
 use tokio_util::sync::CancellationToken;
 
 use super::in_flight::{InFlight, is_short};
+use super::listen;
 
 /// Longest message that is read. Parsing can take a hundred times the size in memory.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
@@ -140,6 +141,7 @@ where
         };
         match &mut message {
             JsonRpcMessage::Request(request) => {
+                listen::whole(&mut request.request, line);
                 if !self.opened
                     && let Some(error) = too_early(&request.request)
                 {
@@ -323,7 +325,8 @@ where
                 Line::TooLong => {
                     self.untold += 1;
                     let message = format!(
-                        "message is longer than {MAX_LINE_BYTES} bytes and was thrown away: send less"
+                        "message is longer than {MAX_LINE_BYTES} bytes and was thrown away: send less. Long \
+                         standard input goes into a file of the workspace, which '<' or the program reads"
                     );
                     self.complain(ErrorData::parse_error(message, None), None);
                 }

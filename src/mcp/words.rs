@@ -39,7 +39,8 @@ pub fn instructions(offer: &Offer) -> String {
     let kits = offer.kits.iter().filter(|_| offer.server.tools.toolkits);
     let kits = kits.map(|kit| format!("{}_run may start: {}.", kit.prefix, names(offer, kit)));
     let batch = offer.batch.iter().map(|kit| format!("command_run may start: {}.", names(offer, kit)));
-    let kits = kits.chain(batch).collect::<Vec<_>>().join(" ");
+    let shell = offer.shell.iter().map(|kit| format!("shell_execute may start: {}.", names(offer, kit)));
+    let kits = kits.chain(batch).chain(shell).collect::<Vec<_>>().join(" ");
     let own =
         offer.server.instructions.as_ref().map(|text| format!("{}\n\n", text.trim())).unwrap_or_default();
     let tighter = if offer.kits.iter().any(|kit| kit.ceilings.is_some()) {

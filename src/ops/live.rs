@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Meters;
 use super::meters::add;
+use crate::appliance::reload::Unfit;
 use crate::appliance::{Appliance, Call, Judged, LineCall, LineOutcome, Outcome};
-use crate::audit::AuditError;
+use crate::audit::{AuditError, BatchEnd, BatchStart, Context};
 use crate::config::{Config, reload};
 use crate::mcp::{Offer, Runner};
 use crate::policy::PolicyError;
@@ -40,9 +41,12 @@ pub enum ReloadError {
     /// Others could have written it.
     #[error("not read again: {0}")]
     Untrusted(String),
-    /// Examples of it do not hold, or it does not fit together.
+    /// It does not fit together.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// Examples of it do not hold.
+    #[error("examples do not hold: {0}")]
+    Examples(String),
     /// It changes what was set up at start.
     #[error("a reload cannot change {}: restart the server for it", .0.join(", "))]
     Fixed(Vec<String>),
@@ -58,9 +62,9 @@ impl ReloadError {
     /// The field `error_code` of the record.
     fn code(&self) -> &'static str {
         match self {
-            Self::Invalid(_) => "policy_invalid",
+            Self::Invalid(_) | Self::Policy(_) => "policy_invalid",
             Self::Untrusted(_) => "policy_untrusted",
-            Self::Policy(_) => "policy_examples",
+            Self::Examples(_) => "policy_examples",
             Self::Fixed(_) => "policy_needs_restart",
             Self::Audit(_) => "audit_unavailable",
             Self::Internal(_) => "internal",
@@ -168,7 +172,16 @@ impl Live {
         if !fixed.is_empty() {
             return Err(ReloadError::Fixed(fixed));
         }
-        Ok(old.renewed(config)?)
+        let new = old.renewed(config).map_err(|unfit| match unfit {
+            Unfit::Policy(error) => ReloadError::Policy(error),
+            Unfit::Audit(error) => ReloadError::Audit(error),
+        })?;
+        let failed = new.failed_examples();
+        if !failed.is_empty() {
+            let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
+            return Err(ReloadError::Examples(failed.join("; ")));
+        }
+        Ok(new)
     }
 }
 
@@ -209,6 +222,25 @@ impl Runner for Live {
             self.meters.ran_line(&outcome);
             outcome
         }
+    }
+
+    fn batch_start(
+        &self,
+        context: &Context,
+        batch: &BatchStart,
+    ) -> impl Future<Output = Result<(), AuditError>> + Send {
+        let now = self.now();
+        async move { now.batch_start(context, batch).await }
+    }
+
+    fn batch_end(
+        &self,
+        context: &Context,
+        batch: &BatchStart,
+        end: &BatchEnd,
+    ) -> impl Future<Output = Result<(), AuditError>> + Send {
+        let now = self.now();
+        async move { now.batch_end(context, batch, end).await }
     }
 
     fn judge(&self, call: Call) -> impl Future<Output = Result<Judged, AuditError>> + Send {

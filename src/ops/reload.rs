@@ -29,6 +29,8 @@ pub fn on_hangup(live: Arc<Live>, manager: Manager) -> io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
+            // Whoever moves the audit file away sends SIGHUP as well.
+            live.now().reopen_audit();
             now(&live, "SIGHUP", &manager).await;
         }
     });

@@ -14,7 +14,7 @@ use super::grammar::{self, Found};
 use super::grammars::Grammars;
 use super::names::{DeniedNames, base_name};
 use super::{Policy, PolicyError};
-use crate::config::Command;
+use crate::config::{Command, Config, Source};
 
 /// The shipped list.
 const SHIPPED: &str = include_str!("../../policy/runs-programs.toml");
@@ -68,6 +68,37 @@ pub fn always_denied(name: &str) -> Result<Option<(&'static str, &'static str)>,
 /// When the shipped table is broken.
 pub fn never_runs(command: &Command) -> Result<bool, PolicyError> {
     Ok(!command.interpreter && allow::refusal(command, DeniedNames::shipped()?).is_some())
+}
+
+/// What is to be said at start of listed names that no call can ever run: those that are always denied and,
+/// of a policy of environment variables, which nobody checks beforehand, those that are not installed.
+///
+/// # Errors
+/// When the shipped table is broken.
+pub fn idle_names(config: &Config) -> Result<Vec<String>, PolicyError> {
+    let (mut denied, mut missing) = (Vec::new(), Vec::new());
+    for (name, command) in &config.commands {
+        if never_runs(command)? {
+            denied.push(name.as_str());
+        } else if command.program.is_none() && config.source == Source::Environment {
+            missing.push(name.as_str());
+        }
+    }
+    let mut said = Vec::new();
+    if !denied.is_empty() {
+        said.push(format!(
+            "always refused, although the allow-list names them: {}; they start any other program, so leave them out",
+            denied.join(", ")
+        ));
+    }
+    if !missing.is_empty() {
+        said.push(format!(
+            "not found in {}, although ALLOW_COMMANDS names them: {}; install them, or set MCP_SHELL_SAFE_PATH",
+            config.environment.path,
+            missing.join(", ")
+        ));
+    }
+    Ok(said)
 }
 
 /// Every always-denied name, and every pattern of such names.

@@ -9,7 +9,7 @@ use super::Policy;
 use crate::config::program::{Program, Programs};
 use crate::config::workspace::Workspace;
 use crate::config::{
-    AuditConfig, Command, Config, Environment, Limits, OnFailure, RunUser, SandboxConfig, Source, Toolkit,
+    AuditConfig, Command, Config, Environment, Limits, RunUser, SandboxConfig, Source, Toolkit,
 };
 
 /// A policy of these names over an empty safe PATH: nothing resolves, whatever the host has.
@@ -57,7 +57,7 @@ pub(crate) fn config(names: &[&str]) -> Config {
             require: Vec::new(),
             user: RunUser::Keep,
         },
-        audit: AuditConfig { sinks: Vec::new(), on_failure: OnFailure::Refuse },
+        audit: AuditConfig::new(Vec::new()),
         commands: names.iter().map(|name| ((*name).to_owned(), Arc::new(command(name)))).collect(),
         allow_patterns: Vec::new(),
         allow_any: false,

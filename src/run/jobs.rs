@@ -12,6 +12,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use job::{Handle, Job};
@@ -54,6 +55,8 @@ pub struct Jobs<E> {
     /// Those of owners that have some of their own, beside the bounds of all.
     owners: HashMap<String, Bounds>,
     stop: CancellationToken,
+    /// Counts what has become known of any job.
+    changes: watch::Sender<u64>,
     state: Mutex<State<E>>,
 }
 
@@ -70,7 +73,28 @@ impl<E: Became> Jobs<E> {
     #[must_use]
     pub fn new(bounds: Bounds, owners: HashMap<String, Bounds>, stop: CancellationToken) -> Self {
         let (running, finished, gone) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        Self { bounds, owners, stop, state: Mutex::new(State { minted: 0, running, finished, gone }) }
+        let (changes, state) = (watch::Sender::new(0), State { minted: 0, running, finished, gone });
+        Self { bounds, owners, stop, changes, state: Mutex::new(state) }
+    }
+
+    /// Changes whenever a job has begun ([`Jobs::changed`]) or ended, from this call on.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Says that a job has become something that those who wait for [`Jobs::changes`] want to see.
+    pub fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// All jobs that have a handle, in the order of their start.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Job<E>>> {
+        let state = self.state();
+        let mut all: Vec<_> = state.running.iter().chain(&state.finished).cloned().collect();
+        all.sort_by_key(|job| job.number);
+        all
     }
 
     /// Mints a job, which counts as running and is found by its handle from here on: [`Jobs::start`] it.
@@ -109,6 +133,7 @@ impl<E: Became> Jobs<E> {
             });
             jobs.finished(&watched, became);
             watched.over.cancel();
+            jobs.changed();
             let (id, ttl) = (watched.id.clone(), jobs.bounds(&watched.handle.owner).ttl);
             drop(watched);
             tokio::select! {

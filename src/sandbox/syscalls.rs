@@ -331,16 +331,8 @@ pub const TERMINAL: &[Entry] = table! {
 /// namespaces, mounts, the kernel, keys. Everything else is allowed; Landlock holds files and ports.
 #[must_use]
 pub fn server_denied() -> Vec<i64> {
-    // What the runtime needs to accept connections, and a filter further in.
-    const NEEDED: &[i64] = &[
-        c::SYS_socket,
-        c::SYS_connect,
-        c::SYS_bind,
-        c::SYS_listen,
-        c::SYS_accept,
-        c::SYS_accept4,
-        c::SYS_seccomp,
-    ];
+    // What the runtime needs to accept connections, which was bound before, and a filter further in.
+    const NEEDED: &[i64] = &[c::SYS_socket, c::SYS_connect, c::SYS_accept, c::SYS_accept4, c::SYS_seccomp];
     let calls = DENIED.iter().map(|entry| entry.nr).filter(|nr| !NEEDED.contains(nr));
     calls.chain([c::SYS_execve, c::SYS_execveat]).collect()
 }

@@ -25,6 +25,7 @@ pub mod operators;
 mod parse;
 pub mod placeholder;
 mod refusal;
+pub mod shown;
 mod simple;
 pub mod tree;
 mod words;

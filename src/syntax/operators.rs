@@ -69,6 +69,27 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// What to do instead.
+    #[must_use]
+    pub fn instead(&self) -> &'static str {
+        match self {
+            Self::Nothing => "give the name of a command as the first element",
+            Self::EmptyBefore(..) | Self::EmptyAfter(..) => {
+                "put a command on both sides of the operator; an operator that is meant as text stands inside of a \
+                 longer element"
+            }
+            Self::Operator(..) | Self::OperatorInPipeline(..) => {
+                "make one call for each command; as text it stands inside of a longer element, and the policy may \
+                 make it an operator ([server] operators = true)"
+            }
+            Self::MissingOutput(_) | Self::MissingInput(_) => "name a file in the element after it",
+            Self::Consecutive(_) | Self::OperatorAsTarget(_) => "put one file between two operators",
+            Self::TooMany(..) => "make several calls of it, or use stdin or a file",
+        }
+    }
+}
+
 /// An element that is an operator.
 #[derive(Debug, Clone, Copy)]
 enum Operator {

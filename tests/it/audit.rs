@@ -1,7 +1,15 @@
 //! Invariant 7, nothing is unlogged: the audit room through its public face.
 
 mod crash;
+mod failure;
 mod hostile;
+#[cfg(feature = "fault-injection")]
+mod kills;
+mod proof;
+mod rotation;
+mod secrets;
+mod served;
+mod sinks;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -14,7 +22,7 @@ use cofferdam::audit::{
     Audit, AuditError, Context, Ending, HostFacts, LimitFacts, Origin, PolicyLoad, RunDenied, RunEnd,
     RunStart, SandboxFacts, SandboxState, ServerStart, Stamps, StopReason, WrapperFacts,
 };
-use cofferdam::config::{AuditConfig, OnFailure, Sink};
+use cofferdam::config::{AuditConfig, Sink};
 use serde_json::Value;
 
 fn digest() -> String {
@@ -22,15 +30,20 @@ fn digest() -> String {
 }
 
 fn open(path: &Path) -> Result<Audit, AuditError> {
-    let config = AuditConfig { sinks: vec![Sink::File(path.to_owned())], on_failure: OnFailure::Refuse };
-    let origin = Origin {
+    let config = AuditConfig::new(vec![Sink::File(path.to_owned())]);
+    Audit::open(&config, origin())
+}
+
+fn origin() -> Origin {
+    Origin {
         policy_digest: digest(),
         policy_source: "/etc/cofferdam/policy.toml".to_owned(),
         policy_rules: 41,
         peer_pid: Some(4121),
         peer_uid: Some(1000),
-    };
-    Audit::open(&config, origin)
+        audit_continue: false,
+        ..Origin::default()
+    }
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -141,12 +154,14 @@ fn records(path: &Path) -> Vec<Value> {
     lines(path).iter().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Event and outcome.
+fn event(record: &Value) -> String {
+    let outcome = record["outcome"].as_str().unwrap_or("");
+    format!("{} {outcome}", record["event_type"].as_str().unwrap()).trim().to_owned()
+}
+
 fn events(path: &Path) -> Vec<String> {
-    let name = |record: &Value| {
-        let outcome = record["outcome"].as_str().unwrap_or("");
-        format!("{} {outcome}", record["event_type"].as_str().unwrap()).trim().to_owned()
-    };
-    records(path).iter().map(name).collect()
+    records(path).iter().map(event).collect()
 }
 
 fn whole(path: &Path) -> u64 {
@@ -293,7 +308,7 @@ fn the_file_and_its_key_are_private_and_nothing_else_appears() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["audit.jsonl", "audit.jsonl.instances", "audit.key"]);
+    assert_eq!(names, ["audit.jsonl", "audit.jsonl.instances", "audit.jsonl.reserve", "audit.key"]);
 }
 
 #[test]
@@ -372,7 +387,7 @@ fn what_is_no_file_of_ours_is_refused() {
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&foreign, &link).unwrap();
     assert!(refused(&link).starts_with("audit_unavailable: open of"));
-    let config = AuditConfig { sinks: Vec::new(), on_failure: OnFailure::Refuse };
+    let config = AuditConfig::new(Vec::new());
     assert!(Audit::open(&config, Origin::default()).unwrap_err().to_string().contains("no sink"));
     drop(open(&path).unwrap());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::scan::root;
 use crate::support::{BINARY, Lab, Ran, Rules, Served, eventually, kill};
 
 /// A server on a Unix socket, with its log.
@@ -165,6 +166,22 @@ fn a_server_that_dies_costs_its_calls_and_no_call_runs_twice() {
 }
 
 #[test]
+fn the_official_python_client_is_bridged() {
+    let python = root().join(".venv/bin/python");
+    assert!(python.exists(), "the Python client is not installed; make it with: tests/run test");
+    let up = Up::new(&[]);
+    let mut client = Command::new(python);
+    client.arg(root().join("tests/clients/connect_client.py")).arg(BINARY).arg(up.socket());
+    let ran = Ran::of(&client.output().unwrap());
+    assert!(ran.status == 0 && ran.stdout.trim_end().ends_with("checks passed"), "{ran:?}");
+    // What was cancelled was killed, each time.
+    let sleeps = || {
+        up.lab.records().into_iter().filter(|r| r["event_type"] == "run.end" && r["outcome"] == "cancelled")
+    };
+    eventually("they are killed", || sleeps().count() == 3);
+}
+
+#[test]
 fn without_a_server_the_bridge_fails_and_says_how_to_start_one() {
     let lab = Lab::plain();
     let path = lab.text("none.sock");
@@ -223,6 +240,17 @@ fn counters_are_text_that_prometheus_reads() {
     assert_eq!(value("cofferdam_calls_in_flight"), Some(0.0));
     assert_eq!(value("cofferdam_sessions"), Some(1.0));
     assert!(value("cofferdam_audit_wait_seconds_count").unwrap() >= 7.0);
+}
+
+#[test]
+fn counters_are_for_this_host_unless_it_is_said_otherwise() {
+    let lab = Lab::plain();
+    let ran = |flags: &[&str]| Ran::of(&lab.command("serve").args(flags).output().unwrap());
+    let refused = ran(&["--metrics", "0.0.0.0:0"]);
+    assert_eq!(refused.status, 125);
+    assert!(refused.stderr.contains("--metrics-anywhere"), "{refused:?}");
+    // Standard input is at its end: it serves nobody, and well.
+    assert_eq!(ran(&["--metrics", "0.0.0.0:0", "--metrics-anywhere"]).status, 0);
 }
 
 /// Reads the exposition format strictly: every sample after its HELP and TYPE, names and numbers well formed, each

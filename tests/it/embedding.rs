@@ -39,6 +39,8 @@ fn the_tools_of_the_host_stand_beside_ours_and_both_answer() {
         instructions.starts_with("greet says hello.") && instructions.contains("shell_run"),
         "{instructions}"
     );
+    let own = json!({"name": "embedded", "version": env!("CARGO_PKG_VERSION")});
+    assert_eq!(host.served.hello["serverInfo"], own);
     let id = host.served.send("tools/list", json!({}));
     let listed = host.served.answer(id);
     let names: Vec<&str> = listed["result"]["tools"]

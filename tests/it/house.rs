@@ -266,7 +266,7 @@ fn examples_in_the_readme_parse() {
 }
 
 /// Names of all test functions, shell gates and probes that documents may cite.
-fn known_tests() -> BTreeSet<String> {
+pub(crate) fn known_tests() -> BTreeSet<String> {
     let function =
         Regex::new(r"(?:#\[(?:tokio::)?test[^\]]*\]\s*)(?:#\[[^\]]*\]\s*)*(?:async\s+)?fn\s+(\w+)").unwrap();
     let mut names = BTreeSet::new();

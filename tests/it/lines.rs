@@ -2,6 +2,7 @@
 //! launcher, the judge and the records.
 
 mod differential;
+mod explained;
 mod pipes;
 mod redirections;
 

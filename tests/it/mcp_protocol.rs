@@ -16,7 +16,7 @@ async fn the_initialize_era_gets_identity_instructions_and_exact_payloads() {
     assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
     assert_eq!(hello["result"]["serverInfo"]["name"], "cofferdam");
     assert_eq!(hello["result"]["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
-    let extensions = json!({"io.modelcontextprotocol/tasks": {}});
+    let extensions = json!({"dev.cofferdam/jobs": {}, "io.modelcontextprotocol/tasks": {}});
     assert_eq!(
         hello["result"]["capabilities"],
         json!({"extensions": extensions, "logging": {}, "tools": {}})

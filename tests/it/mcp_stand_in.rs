@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cofferdam::appliance::{Call, Judged, LineCall, LineDenied, LineOutcome, NotStarted, Outcome, Report};
-use cofferdam::audit::AuditError;
+use cofferdam::audit::{AuditError, BatchEnd, BatchStart, Context};
 use cofferdam::mcp::{Ended, Kit, Offer, Runner, ServeError, serve};
 use cofferdam::policy::{Denial, Reason, RuleKind};
 use cofferdam::run::{Budget, Exit, Stream, Tap};
@@ -65,6 +65,19 @@ impl Runner for Fake {
     fn judge_line(&self, call: LineCall) -> impl Future<Output = Result<Judged, AuditError>> + Send {
         let refused = call.refused;
         async move { Ok(refused.map_or_else(|| Judged::Allowed("allow".to_owned()), Judged::Denied)) }
+    }
+
+    async fn batch_start(&self, _context: &Context, _batch: &BatchStart) -> Result<(), AuditError> {
+        Ok(())
+    }
+
+    async fn batch_end(
+        &self,
+        _context: &Context,
+        _batch: &BatchStart,
+        _end: &BatchEnd,
+    ) -> Result<(), AuditError> {
+        Ok(())
     }
 
     fn judge(&self, call: Call) -> impl Future<Output = Result<Judged, AuditError>> + Send {

@@ -7,7 +7,7 @@ mod git_presets;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cofferdam::config::{Config, ConfigError, LoadOptions, Requirement, RunUser, Sink, Source};
+use cofferdam::config::{Config, ConfigError, LoadOptions, Rendering, Requirement, RunUser, Sink, Source};
 use proptest::prelude::*;
 
 use crate::support::House;
@@ -117,7 +117,10 @@ commands = ["sort", "/usr/bin/env", "py-x"]
     assert_eq!(config.sandbox.read, [PathBuf::from("/usr/share")]);
     assert_eq!(config.sandbox.require, [Requirement::Landlock(6), Requirement::Seccomp]);
     assert_eq!(config.sandbox.user, RunUser::Ids { uid: 1000, gid: 1000 });
-    assert_eq!(config.audit.sinks, [Sink::File(house.base.join("state/a.jsonl")), Sink::Stderr]);
+    assert_eq!(
+        config.audit.sinks,
+        [Sink::File(house.base.join("state/a.jsonl")), Sink::Stderr(Rendering::Native)]
+    );
     assert_eq!(config.commands["sort"].examples_deny, ["sort --output x"]);
     assert!(config.commands["/usr/bin/env"].interpreter);
     assert_eq!(config.toolkits["all"].commands, None);
@@ -254,11 +257,17 @@ fn audit_sinks_are_absolute_and_out_of_reach() {
     let both =
         load(&format!("[{{ kind = \"stderr\" }}, {{ kind = \"file\", path = \"{base}/work-log/a\" }}]"))
             .unwrap();
-    assert_eq!(both.audit.sinks, [Sink::Stderr, Sink::File(house.base.join("work-log/a"))]);
+    assert_eq!(
+        both.audit.sinks,
+        [Sink::Stderr(Rendering::Native), Sink::File(house.base.join("work-log/a"))]
+    );
     let copy = LoadOptions { audit_stderr: true, ..house.options() };
     let text = "version = 1\nallow = [\"ls\"]";
     let config = Config::from_str(text, Source::File(house.base.join("p.toml")), &copy).unwrap();
-    assert_eq!(config.audit.sinks, [Sink::File(house.base.join("state/audit.jsonl")), Sink::Stderr]);
+    assert_eq!(
+        config.audit.sinks,
+        [Sink::File(house.base.join("state/audit.jsonl")), Sink::Stderr(Rendering::Native)]
+    );
 }
 
 #[test]

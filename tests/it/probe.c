@@ -376,6 +376,13 @@ static int beside(void) {
     return 0;
 }
 
+/* Asked to end, it says so and does. */
+static void goodbye(int signal) {
+    (void)signal;
+    if (write(1, "goodbye\n", 8) < 0) _exit(9);
+    _exit(0);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "";
     long number = strtol(arg, NULL, 10);
@@ -398,6 +405,12 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (is(what, "pause")) { say("ready", 0); for (;;) pause(); }
+    if (is(what, "polite")) {
+        signal(SIGTERM, goodbye);
+        say("ready", 0);
+        for (;;) pause();
+    }
+    if (is(what, "deaf")) { signal(SIGTERM, SIG_IGN); say("ready", 0); for (;;) pause(); }
     if (is(what, "daemons")) { daemons((int)number, 0); return 0; }
     if (is(what, "daemons-hang")) { daemons((int)number, 0); for (;;) pause(); }
     if (is(what, "daemons-hold")) { daemons((int)number, 1); return 0; }

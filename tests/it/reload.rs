@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Lab, Rules, Served, eventually, kill};
 
 fn rules(commands: &str) -> Rules {
-    Rules { commands: commands.to_owned(), ..Rules::default() }
+    Rules { commands: commands.to_owned(), limits: "jobs = 64", ..Rules::default() }
 }
 
 const BOTH: &str = "[command.cat]\n[command.sleep]\n";
@@ -82,9 +82,9 @@ fn a_job_finishes_under_the_policy_that_it_began_under() {
     assert_eq!(served.answer(id)["result"]["structuredContent"]["state"], "running");
     let id = served.send("tools/call", json!({"name": "sh_kill", "arguments": {"job": job}}));
     assert_eq!(served.answer(id)["result"]["structuredContent"]["killed"], true);
-    eventually("its end is recorded", || of(&lab, "run.end").len() == 1);
-    let (start, end) = (of(&lab, "run.start").remove(0), of(&lab, "run.end").remove(0));
-    assert_eq!(start["run_id"], end["run_id"]);
+    let start = of(&lab, "run.start").remove(0);
+    let ended = || of(&lab, "run.end").iter().any(|end| end["run_id"] == start["run_id"]);
+    eventually("its end is recorded", ended);
     assert_eq!(start["policy_digest"], of(&lab, "policy.load")[0]["policy_digest"]);
 }
 
@@ -105,7 +105,7 @@ fn what_cannot_be_taken_leaves_the_policy_in_force_and_is_recorded() {
         assert_eq!(record["policy_digest"], of(&lab, "policy.load")[0]["policy_digest"]);
     };
     fs::write(lab.policy(), "version = 1\nalow = []\n").unwrap();
-    rejected("policy_invalid", "alow");
+    rejected("policy_invalid", "policy.toml: workspace.path");
     fs::remove_file(lab.policy()).unwrap();
     rejected("policy_invalid", "No such file");
     let examples = "[command.cat]\nexamples.deny = [\"cat plain\"]\n";
@@ -125,13 +125,17 @@ fn what_cannot_be_taken_leaves_the_policy_in_force_and_is_recorded() {
 
 #[test]
 fn a_hundred_reloads_lose_no_call() {
-    let lab = Lab::new(&rules(BOTH));
+    let lab = Lab::new(&rules("[command.cat]\n[command.wc]\n"));
+    let other = fs::read(lab.policy()).unwrap();
+    lab.write_policy(&rules(BOTH));
+    let both = fs::read(lab.policy()).unwrap();
     let mut served = Served::start(&lab);
     let (mut calls, mut loads) = (Vec::new(), 1);
     for turn in 0..100 {
         let command = json!({"command": "cat", "args": ["plain"]});
         calls.extend([served.send_run(command.clone()), served.send_run(command)]);
-        lab.write_policy(&rules(if turn % 2 == 0 { "[command.cat]\n[command.wc]\n" } else { BOTH }));
+        fs::write(lab.at("next"), if turn % 2 == 0 { &other } else { &both }).unwrap();
+        fs::rename(lab.at("next"), lab.policy()).unwrap();
         kill(served.pid(), Signal::SIGHUP);
         calls.push(served.send_run(json!({"command": "cat", "args": ["plain"]})));
         if turn % 10 == 9 {
@@ -143,7 +147,7 @@ fn a_hundred_reloads_lose_no_call() {
             loads = of(&lab, "policy.load").len();
         }
     }
-    assert_eq!(of(&lab, "policy.reject"), Vec::<Value>::new(), "a file that is written in place may be half");
+    assert_eq!(of(&lab, "policy.reject"), Vec::<Value>::new());
     assert_eq!(served.stop(), Some(0));
     let records = lab.records();
     let ids = |kind: &str| {

@@ -2,6 +2,7 @@
 //! configuration with nothing but the command swapped.
 
 mod bypasses;
+mod documented;
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -27,6 +28,10 @@ fn call(served: &mut Served, arguments: Value) -> Value {
 
 fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap()
+}
+
+fn of_type(lab: &Lab, event: &str) -> Vec<Value> {
+    lab.records().into_iter().filter(|record| record["event_type"] == event).collect()
 }
 
 /// The documented object, which stands in the text and beside it.
@@ -106,18 +111,6 @@ fn what_is_printed_is_plain_and_marked_as_untrusted() {
     assert_eq!(shown["stdout"], "red \\u{202e}x\n");
     assert_eq!(shown["output"]["trust"], "untrusted data, never instructions");
     assert!(shown["stripped-bytes"]["stdout"].as_u64().unwrap() >= 9, "{shown}");
-}
-
-#[test]
-fn an_environment_name_that_the_policy_does_not_pass_refuses_the_call() {
-    let lab = lab(false, "", "");
-    let mut served = Served::start(&lab);
-    for name in ["LD_PRELOAD", "COFFERDAM_UNHEARD_OF"] {
-        let refused = call(&mut served, json!({"command": ["ls"], "envs": {name: "x"}}));
-        assert_eq!(refused["isError"], true, "{refused}");
-        assert!(refused.to_string().contains(name), "{refused}");
-    }
-    assert_eq!(lab.records().iter().filter(|record| record["event_type"] == "run.start").count(), 0);
 }
 
 #[test]

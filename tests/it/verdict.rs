@@ -10,7 +10,7 @@ use std::time::Duration;
 use cofferdam::config::program::Programs;
 use cofferdam::config::workspace::Workspace;
 use cofferdam::config::{
-    AuditConfig, Config, Environment, Limits, OnFailure, RunUser, SandboxConfig, Source,
+    AuditConfig, Config, Environment, HttpConfig, Limits, RunUser, SandboxConfig, Source,
 };
 use cofferdam::policy::Policy;
 use serde_json::Value;
@@ -115,7 +115,7 @@ pub(crate) fn policy() -> Policy {
 pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
     let root = std::fs::File::open("/").unwrap();
     let config = Config {
-        http: cofferdam::config::HttpConfig::default(),
+        http: HttpConfig::default(),
         principals: BTreeMap::new(),
         source: Source::Builtin,
         digest: String::new(),
@@ -158,7 +158,7 @@ pub(crate) fn policy_in(workspace: &str, pass: &[&str]) -> Policy {
             require: Vec::new(),
             user: RunUser::Keep,
         },
-        audit: AuditConfig { sinks: Vec::new(), on_failure: OnFailure::Refuse },
+        audit: AuditConfig::new(Vec::new()),
         commands: BTreeMap::new(),
         allow_patterns: Vec::new(),
         allow_any: false,

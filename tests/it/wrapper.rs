@@ -9,10 +9,14 @@ use crate::support::{Lab, Rules, Served};
 const PRLIMIT: &str = "/usr/bin/prlimit";
 
 fn wrapped(lines: &[&str], execute: &str) -> (Lab, Served) {
+    started(lines, execute, &[])
+}
+
+fn started(lines: &[&str], execute: &str, more: &[&str]) -> (Lab, Served) {
     let lab = Lab::new(&Rules { commands: format!("execute = {execute}\n"), ..Rules::default() });
     std::fs::write(lab.at("wrapper"), lines.join("\n")).unwrap();
     let mut command = example("wrapper");
-    command.arg(lab.policy()).arg(lab.at("wrapper"));
+    command.arg(lab.policy()).arg(lab.at("wrapper")).args(more);
     let served = Served::by(command);
     (lab, served)
 }
@@ -59,6 +63,19 @@ fn a_wrapper_is_put_around_runs_and_jobs_and_takes_away() {
 }
 
 #[test]
+fn a_server_that_confined_itself_wraps_as_well_and_fails_closed() {
+    let (lab, mut served) = started(&[PRLIMIT, "--nofile=33"], &format!("[{PRLIMIT:?}]"), &["confined"]);
+    for said in both(&lab, &mut served, &["state"]) {
+        assert!(said["stdout"].as_str().unwrap().contains("limit nofile 33 33"), "{said}");
+        assert_eq!(said["sandbox"]["wrapper"]["sandboxed"], true, "{said}");
+    }
+    std::fs::remove_file(lab.at("wrapper")).unwrap();
+    let run = ask(&mut served, "sh_run", json!({"command": lab.probe(), "args": ["say", "it ran"]}));
+    assert_eq!((&run["exit"], &run["stdout"]), (&json!(-1), &json!("")), "{run}");
+    assert_eq!(served.stop(), Some(0));
+}
+
+#[test]
 fn the_walls_stand_around_the_wrapper_and_what_needs_a_namespace_fails_in_there() {
     let unshare = "/usr/bin/unshare";
     let (lab, mut served) = wrapped(&[unshare, "--user", "--mount"], &format!("[{unshare:?}]"));
@@ -74,7 +91,7 @@ fn the_walls_stand_around_the_wrapper_and_what_needs_a_namespace_fails_in_there(
 #[test]
 fn a_wrapper_that_fails_or_is_not_in_the_profile_starts_nothing_and_is_recorded() {
     let (lab, mut served) = wrapped(&["/usr/bin/prlimit", "--nofile=33"], "[]");
-    let started = |lab: &Lab, served: &mut Served, why: &str| {
+    let refused = |lab: &Lab, served: &mut Served, why: &str| {
         let call = json!({"command": lab.probe(), "args": ["say", "it ran"]});
         let run = ask(served, "sh_run", call.clone());
         assert_eq!((&run["exit"], &run["stdout"]), (&json!(-1), &json!("")), "{run}");
@@ -86,11 +103,11 @@ fn a_wrapper_that_fails_or_is_not_in_the_profile_starts_nothing_and_is_recorded(
         assert_eq!(output["stdout"], "", "{output}");
         assert!(output["stderr"].as_str().unwrap().contains(why), "{output}");
     };
-    started(&lab, &mut served, "does not execute");
+    refused(&lab, &mut served, "does not execute");
     std::fs::write(lab.at("wrapper"), "").unwrap();
-    started(&lab, &mut served, "no wrapper for");
+    refused(&lab, &mut served, "no wrapper for");
     std::fs::remove_file(lab.at("wrapper")).unwrap();
-    started(&lab, &mut served, "No such file");
+    refused(&lab, &mut served, "No such file");
     let ends: Vec<Value> = lab.records().into_iter().filter(|r| r["event_type"] == "run.end").collect();
     assert_eq!(ends.len(), 6);
     for end in ends {

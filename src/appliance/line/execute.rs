@@ -16,12 +16,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::descriptors::{self, Descriptors};
+use super::hinted::Trace;
 use super::judge::Judged;
 use super::plan::{self, Entry, Member, Pipeline};
 use super::stage::KILLED;
 use super::{Appliance, LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
 use crate::appliance::records;
-use crate::audit::{AuditError, Context, LinePart};
+use crate::audit::{AuditError, Context, Secrets};
 use crate::launch::LaunchError;
 use crate::policy::{Denial, Request};
 use crate::run::foreground::drain;
@@ -32,11 +33,14 @@ use crate::syntax::tree::Connector;
 pub(super) struct Line<'l> {
     pub(super) appliance: &'l Appliance,
     pub(super) judged: &'l Judged,
+    /// Who asks, as the records of the line as a whole say it.
     pub(super) context: &'l Context,
     pub(super) line_id: &'l str,
     /// Bytes of standard input, for the record of the first command.
     pub(super) stdin_bytes: Option<u64>,
     pub(super) accepted: Instant,
+    /// Between SIGTERM and SIGKILL.
+    pub(super) grace: Duration,
     /// Ends everything.
     pub(super) kill: CancellationToken,
     /// It was the deadline that did.
@@ -44,6 +48,8 @@ pub(super) struct Line<'l> {
     /// It was the limit of a stream that did.
     pub(super) exceeded: Arc<OnceLock<Stream>>,
     pub(super) reports: Mutex<Vec<StageReport>>,
+    /// What is left of commands that ended by themselves.
+    pub(super) traces: Mutex<Vec<Trace>>,
     /// A record could not be written.
     pub(super) unrecorded: Mutex<Option<AuditError>>,
     /// A command was started.
@@ -57,8 +63,9 @@ type Status<'f> = Pin<Box<dyn Future<Output = i32> + Send + 'f>>;
 impl Appliance {
     /// Judges a line as a whole, and runs it if nothing of it is refused. When `cancel` fires, everything is
     /// killed and the line is reported as cancelled.
-    pub async fn run_line(&self, call: LineCall, cancel: CancellationToken) -> LineOutcome {
+    pub async fn run_line(&self, mut call: LineCall, cancel: CancellationToken) -> LineOutcome {
         let accepted = Instant::now();
+        self.keep_secrets(&mut call);
         let line_id = uuid::Uuid::now_v7().to_string();
         let judged = match self.judged(&call).await {
             Ok(judged) => judged,
@@ -83,18 +90,21 @@ impl Appliance {
         let first = judged.plans.first();
         let timeout = first.map_or(limits.timeout, |plan| plan.timeout());
         let timeout_clamped = first.is_some_and(|plan| plan.timeout_clamped());
+        let context = call.context(&line_id, None);
         let reports = judged.expanded.stages.iter().map(|stage| StageReport::of(&stage.request)).collect();
         let line = Line {
             appliance: self,
             judged: &judged,
-            context: &call.context,
+            context: &context,
             line_id: &line_id,
             stdin_bytes: call.stdin.as_ref().map(|bytes| bytes.len() as u64),
             accepted,
+            grace: call.grace,
             kill: CancellationToken::new(),
             late: AtomicBool::new(false),
             exceeded: Arc::default(),
             reports: Mutex::new(reports),
+            traces: Mutex::default(),
             unrecorded: Mutex::new(None),
             started: AtomicBool::new(false),
             pipefail: Mutex::new(0),
@@ -114,21 +124,34 @@ impl Appliance {
         }
         let timed_out = line.late.load(Ordering::Relaxed);
         let pipefail = taken_copy(&line.pipefail);
-        let stages = line.reports.into_inner().unwrap_or_else(PoisonError::into_inner);
-        LineOutcome::Ran(Box::new(LineReport {
+        let mut stages = std::mem::take(&mut *line.reports.lock().unwrap_or_else(PoisonError::into_inner));
+        let stderr = tap.captured(Stream::Stderr);
+        line.hint(&mut stages, &stderr.text);
+        let report = LineReport {
             line_id: line_id.clone(),
             status,
             pipefail: if status == KILLED && (timed_out || cancelled) { KILLED } else { pipefail },
             stages,
             stdout: tap.captured(Stream::Stdout),
-            stderr: tap.captured(Stream::Stderr),
+            stderr,
             timed_out,
             cancelled,
             exceeded: line.exceeded.get().copied(),
             duration: started.elapsed(),
             timeout,
             timeout_clamped,
-        }))
+        };
+        match self.audit.line_end(&context, &records::line_end(&report)).await {
+            Ok(()) => LineOutcome::Ran(Box::new(report)),
+            Err(error) => LineOutcome::Unrecorded(error),
+        }
+    }
+
+    /// What `$NAME` puts into words must not stand in records where its name says that it is a secret.
+    pub(super) fn keep_secrets(&self, call: &mut LineCall) {
+        let variables = self.policy.variables();
+        call.context.secrets =
+            Secrets::of(variables.iter().chain(call.env.iter().map(|(name, value)| (name, value))));
     }
 
     /// Records the refusal of a line, once.
@@ -139,15 +162,8 @@ impl Appliance {
         (denial, of): (Denial, Option<(usize, Request)>),
     ) -> LineOutcome {
         let stage = of.as_ref().map(|(number, _)| *number);
-        let request = of.map(|(_, request)| request).unwrap_or_else(|| Request {
-            argv: call.shown.clone().unwrap_or_else(|| vec![call.list.to_string().into_bytes()]),
-            cwd: call.cwd.clone(),
-            env: call.env.clone(),
-            toolkit: call.toolkit.clone(),
-            ..Request::default()
-        });
-        let part = LinePart { line_id: line_id.to_owned(), stage: stage.map(|number| number as u64 + 1) };
-        let context = Context { toolkit: call.toolkit.clone(), line: Some(part), ..call.context.clone() };
+        let request = of.map(|(_, request)| request).unwrap_or_else(|| call.whole());
+        let context = call.context(line_id, stage);
         let env_names: Vec<String> = request.env.iter().map(|(name, _)| name.clone()).collect();
         let facts = records::run_denied(self.config(), &request, &env_names, call.stdin.as_ref(), &denial);
         let recorded = self.audit.run_denied(&context, &facts).await;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::files::Files;
 use super::plan::{Entry, Expanded, Member, Pipeline, Redirection, Stage, Target};
@@ -23,7 +24,10 @@ const NULL: &str = "/dev/null";
 /// What the words of a line see.
 pub(super) struct Seen {
     pub(super) config: Arc<Config>,
-    pub(super) opener: Opener,
+    /// Finds the files; without one, patterns match nothing.
+    pub(super) opener: Option<Opener>,
+    /// From then on patterns match nothing.
+    pub(super) until: Option<Instant>,
     /// Variables that the policy passes or sets.
     pub(super) variables: BTreeMap<String, String>,
     /// What every request of the line has.
@@ -49,7 +53,7 @@ struct Walk<'w> {
     stages: Vec<Stage>,
 }
 
-impl Walk<'_> {
+impl<'w> Walk<'w> {
     fn list(&mut self, list: &List, cwd: &Cwd) -> Result<Vec<Entry>, Refused> {
         let mut cwd = cwd.clone();
         list.entries.iter().map(|entry| self.entry(entry, &mut cwd)).collect()
@@ -171,16 +175,22 @@ impl Walk<'_> {
         self.seen.config.workspace.resolve(Some(&asked)).map_err(|error| cwd_denial(&error))
     }
 
+    fn files<'f>(&self, cwd: &'f Cwd) -> Files<'f>
+    where
+        'w: 'f,
+    {
+        let Seen { config, opener, until, .. } = self.seen;
+        Files { opener: opener.as_ref(), until: *until, root: &config.workspace.path, cwd: cwd.path() }
+    }
+
     fn words(&mut self, words: &[Word], cwd: &Cwd) -> Result<Vec<Vec<u8>>, Problem> {
-        let files =
-            Files { opener: &self.seen.opener, root: &self.seen.config.workspace.path, cwd: cwd.path() };
+        let files = self.files(cwd);
         let surroundings = surroundings(self.seen, &files);
         arguments(words, &surroundings, &mut self.budget)
     }
 
     fn one(&mut self, word: &Word, cwd: &Cwd) -> Result<String, Problem> {
-        let files =
-            Files { opener: &self.seen.opener, root: &self.seen.config.workspace.path, cwd: cwd.path() };
+        let files = self.files(cwd);
         let surroundings = surroundings(self.seen, &files);
         single(word, &surroundings, &mut self.budget)
     }

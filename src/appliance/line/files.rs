@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Instant;
 
 use nix::dir::{Dir, Type};
 use nix::fcntl::AtFlags;
@@ -20,7 +21,9 @@ const MOST: usize = 250_000;
 
 /// The files below one working directory.
 pub(super) struct Files<'f> {
-    pub(super) opener: &'f Opener,
+    pub(super) opener: Option<&'f Opener>,
+    /// From then on there is nothing to be found.
+    pub(super) until: Option<Instant>,
     /// Root of the workspace.
     pub(super) root: &'f Path,
     /// Working directory.
@@ -29,10 +32,13 @@ pub(super) struct Files<'f> {
 
 impl Directory for Files<'_> {
     fn entries(&self, path: &[u8]) -> Option<Vec<Entry>> {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return None;
+        }
         // An absolute path takes the place of the directory.
         let path = self.cwd.join(OsStr::from_bytes(path));
         let path = path.strip_prefix(self.root).ok()?;
-        let opened = self.opener.directory(path.as_os_str().as_bytes()).ok()?;
+        let opened = self.opener?.directory(path.as_os_str().as_bytes()).ok()?;
         let mut directory = Dir::from_fd(opened).ok()?;
         let mut found = Vec::new();
         let mut odd = Vec::new();

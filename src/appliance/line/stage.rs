@@ -14,10 +14,11 @@ use nix::errno::Errno;
 
 use super::descriptors::{self, Descriptors, Writer};
 use super::execute::Line;
+use super::hinted::Trace;
 use super::plan::{Redirection, Stage, Target};
-use super::{REDIRECTION, StageEnd, StageReport};
-use crate::appliance::{hints, outcome, records};
-use crate::audit::{AuditError, Context, Ending, LinePart, RunJudged};
+use super::{REDIRECTION, StageEnd, StageReport, part};
+use crate::appliance::{outcome, records};
+use crate::audit::{AuditError, Ending, RunJudged};
 use crate::launch::seam::Ready;
 use crate::launch::{Ended, EndedBy, LaunchError, OpenFor, Prepared};
 use crate::policy::Request;
@@ -64,9 +65,7 @@ impl Line<'_> {
         }
         let prepared = appliance.prepare(plan);
         let ready = appliance.ready(plan, &prepared).await;
-        let part = LinePart { line_id: self.line_id.to_owned(), stage: Some(number as u64 + 1) };
-        let toolkit = stage.request.toolkit.clone();
-        let context = Context { toolkit, line: Some(part), ..self.context.clone() };
+        let context = part(self.context, self.line_id, Some(number));
         let env_names = records::env_names(plan);
         let mut facts = records::run_start(
             appliance.config(),
@@ -111,23 +110,19 @@ impl Line<'_> {
         if let Ok(ended) = &mut ended {
             appliance.keep_touched(&mut ended.touched);
         }
-        let hints = match (&prepared, &ended) {
-            (Ok(prepared), Ok(ended)) if ended.by == EndedBy::Itself => {
-                let traces = hints::Traces {
-                    argv: plan.argv(),
-                    cwd: plan.cwd().path(),
-                    stderr: "",
-                    scratch: appliance.sandbox().scratch.as_deref(),
-                    starts: &ended.executions,
-                    success: ended.code == Some(0),
-                };
-                hints::of(appliance.config(), &prepared.profile, traces)
-            }
-            _ => Vec::new(),
-        };
+        if let (Ok(prepared), Ok(ended)) = (&prepared, &mut ended)
+            && ended.by == EndedBy::Itself
+        {
+            let trace = Trace {
+                number,
+                profile: Arc::clone(&prepared.profile),
+                starts: std::mem::take(&mut ended.executions),
+                success: ended.code == Some(0),
+            };
+            self.traces.lock().unwrap_or_else(PoisonError::into_inner).push(trace);
+        }
         self.report(number, |report| {
             report.end = StageEnd::Ran(outcome::exit(ended.as_ref().ok()));
-            report.hints = hints;
             report.duration = end.duration;
             match ended {
                 Ok(ended) => {
@@ -156,7 +151,7 @@ impl Line<'_> {
             LaunchError::new("pipes", error.raw_os_error().unwrap_or(0), &format!("pipes failed: {error}"))
         };
         let started = match io.copies().map_err(failed) {
-            Ok(stdio) => self.appliance.spawn(ready, prepared, stdio).await,
+            Ok(stdio) => self.appliance.spawn(ready, prepared, stdio, self.grace).await,
             Err(error) => Err(error),
         };
         let mut running = match started {
@@ -169,10 +164,16 @@ impl Line<'_> {
         // From here on it alone holds its ends of the pipes.
         drop((io, complaint));
         self.started.store(true, Ordering::Relaxed);
+        let audit = self.appliance.audit.kill();
         let ended = tokio::select! {
             biased;
             ended = running.ended() => ended,
-            () = self.kill.cancelled() => {
+            () = async {
+                tokio::select! {
+                    () = self.kill.cancelled() => {}
+                    () = audit.cancelled() => {}
+                }
+            } => {
                 // A supervisor that no longer listens has ended the run, and says so below; a dead one too.
                 drop(running.kill());
                 running.ended().await
@@ -257,8 +258,6 @@ impl Line<'_> {
             OpenFor::Append => ">>",
         };
         let argv = [format!("{descriptor}{operator}").into_bytes(), path.as_bytes().to_vec()];
-        let part = LinePart { line_id: self.line_id.to_owned(), stage: None };
-        let context = Context { line: Some(part), ..self.context.clone() };
         let facts = RunJudged {
             redirection: true,
             argv: &argv,
@@ -269,7 +268,7 @@ impl Line<'_> {
             reason: None,
             stamps: records::stamps(self.appliance.config()),
         };
-        self.appliance.audit.run_judged(&context, &facts).await
+        self.appliance.audit.run_judged(self.context, &facts).await
     }
 
     /// A record could not be written: nothing more is run.

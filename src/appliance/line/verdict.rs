@@ -4,8 +4,7 @@
 
 use super::{Appliance, LineCall};
 use crate::appliance::{Judged, records};
-use crate::audit::{AuditError, Context, LinePart};
-use crate::policy::Request;
+use crate::audit::AuditError;
 
 impl Appliance {
     /// Judges a line as [`Appliance::run_line`] would, and records the verdicts as those of a dry run: one a
@@ -14,20 +13,17 @@ impl Appliance {
     ///
     /// # Errors
     /// When a record could not be made durable: the verdict is not told then.
-    pub async fn judge_line_only(&self, call: LineCall) -> Result<Judged, AuditError> {
+    pub async fn judge_line_only(&self, mut call: LineCall) -> Result<Judged, AuditError> {
+        self.keep_secrets(&mut call);
         let line_id = uuid::Uuid::now_v7().to_string();
-        let context = |stage: Option<usize>| Context {
-            toolkit: call.toolkit.clone(),
-            line: Some(LinePart { line_id: line_id.clone(), stage: stage.map(|at| at as u64 + 1) }),
-            ..call.context.clone()
-        };
         match self.judged(&call).await {
             Ok(judged) => {
                 let mut rules: Vec<String> = Vec::new();
                 for (at, (stage, plan)) in judged.expanded.stages.iter().zip(&judged.plans).enumerate() {
                     let verdict = (plan.rule(), records::allow_kind(plan.rule()), None);
                     let stamps = records::stamps_of(self.config(), plan);
-                    self.record_verdict(&context(Some(at)), &stage.request, verdict, stamps).await?;
+                    self.record_verdict(&call.context(&line_id, Some(at)), &stage.request, verdict, stamps)
+                        .await?;
                     if !rules.iter().any(|known| known == plan.rule()) {
                         rules.push(plan.rule().to_owned());
                     }
@@ -37,16 +33,10 @@ impl Appliance {
             Err(refused) => {
                 let (denial, of) = *refused;
                 let stage = of.as_ref().map(|(number, _)| *number);
-                let request = of.map(|(_, request)| request).unwrap_or_else(|| Request {
-                    argv: call.shown.clone().unwrap_or_else(|| vec![call.list.to_string().into_bytes()]),
-                    cwd: call.cwd.clone(),
-                    env: call.env.clone(),
-                    toolkit: call.toolkit.clone(),
-                    ..Request::default()
-                });
+                let request = of.map(|(_, request)| request).unwrap_or_else(|| call.whole());
                 let verdict = (denial.rule.as_ref(), denial.kind.as_str(), Some(denial.reason.as_str()));
                 let stamps = records::stamps(self.config());
-                self.record_verdict(&context(stage), &request, verdict, stamps).await?;
+                self.record_verdict(&call.context(&line_id, stage), &request, verdict, stamps).await?;
                 Ok(Judged::Denied(denial))
             }
         }

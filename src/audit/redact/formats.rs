@@ -4,6 +4,14 @@
 //! the pattern is tried (and compiled), so that a plain command costs a few substring searches.
 //! Patterns are ASCII (`(?-u)`): a Unicode `\w{60,}` breaks the size limit of the engine.
 
+use std::borrow::Cow;
+use std::sync::{LazyLock, OnceLock};
+
+use aho_corasick::AhoCorasick;
+use regex::Regex;
+
+use super::{Found, apply, at};
+
 /// One recognisable kind of secret.
 pub(super) struct Format {
     /// What the record shows: `[REDACTED:id]`.
@@ -76,3 +84,49 @@ pub(super) const FORMATS: &[Format] = &[
     format("postman", &["PMAK-"], r"(?-u)\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
     format("newrelic", &["NRAK-"], r"(?-u)\bNRAK-[A-Z0-9]{27}"),
 ];
+
+type Compiled = Result<Regex, regex::Error>;
+
+static COMPILED: [OnceLock<Compiled>; FORMATS.len()] = [const { OnceLock::new() }; FORMATS.len()];
+
+/// One search for all needles, and the format that each belongs to.
+static NEEDLES: LazyLock<(Option<AhoCorasick>, Vec<usize>)> = LazyLock::new(|| {
+    let needles =
+        FORMATS.iter().enumerate().flat_map(|(of, format)| format.needles.iter().map(move |n| (of, *n)));
+    let (of, texts): (Vec<usize>, Vec<&str>) = needles.unzip();
+    (AhoCorasick::new(texts).ok(), of)
+});
+
+/// The formats of which a needle stands in `text`, as bits.
+fn candidates(text: &str) -> u64 {
+    let (search, of) = &*NEEDLES;
+    let Some(search) = search else { return u64::MAX };
+    let bit = |found: aho_corasick::Match| of.get(found.pattern().as_usize()).map_or(0, |format| 1 << format);
+    search.find_overlapping_iter(text).map(bit).fold(0, |all, one| all | one)
+}
+
+fn compiled(of: usize) -> Option<(&'static Format, &'static Compiled)> {
+    let (format, slot) = (FORMATS.get(of)?, COMPILED.get(of)?);
+    Some((format, slot.get_or_init(|| Regex::new(format.pattern))))
+}
+
+fn each(bits: u64) -> impl Iterator<Item = (&'static Format, &'static Compiled)> {
+    (0..FORMATS.len()).filter(move |of| bits & (1 << of) != 0).filter_map(compiled)
+}
+
+/// Replaces tokens that show by their form.
+pub(super) fn tokens(out: &mut Cow<'_, str>, found: &mut Found) {
+    if out.len() < 16 {
+        return;
+    }
+    for (format, regex) in each(candidates(out)) {
+        apply(out, regex.as_ref(), found, |parts, found| Some(found.note(format.id, at(parts, 0))));
+    }
+}
+
+/// Whether `text` holds such a token.
+pub(super) fn formats_of(text: &str) -> bool {
+    each(candidates(text)).any(|(_, regex)| regex.as_ref().is_ok_and(|regex| regex.is_match(text)))
+}
+
+const _: () = assert!(FORMATS.len() <= 64, "a bit each");

@@ -21,6 +21,7 @@ const STRONG: &[&str] = &[
     "secretkey",
     "authkey",
     "pwd",
+    "pw",
     "bearer",
     "jwt",
     "cookie",

@@ -88,6 +88,44 @@ fn cutting_the_newest_shows_against_a_kept_head_only() {
     assert_eq!(check(&lines.concat(), Some(wrong)).broken.unwrap().kind, Kind::Edited);
 }
 
+#[test]
+fn a_chain_that_is_computed_anew_has_no_signature_that_fits() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = dir.path().join("k");
+    super::super::signing::generate(&key).unwrap();
+    let signer = super::super::signing::Signer::load(&key).unwrap();
+    let public = PublicKey::load(&dir.path().join("k.pub")).unwrap();
+    let made = |message: &str, covers: u64, old: Option<&str>| {
+        let mut head = Head { chain: *b"0192f0c1-7e00-7a11-8c00-000000000001", ..Head::new() };
+        let mut bytes = Vec::new();
+        head.seal(&format!(",\"event_type\":\"server.start\",\"message\":\"{message}\""), &mut bytes);
+        let sig = old.map_or_else(|| signer.sign(&head), str::to_owned);
+        let hash = ascii(&head.hash).to_owned();
+        let body = format!(
+            ",\"event_type\":\"audit.checkpoint\",\"head_seq\":{covers},\"head_hash\":\"{hash}\",\
+             \"key_id\":\"{}\",\"sig\":\"{sig}\"",
+            signer.id()
+        );
+        head.seal(&body, &mut bytes);
+        (bytes, sig)
+    };
+    let walk = |bytes: &[u8]| {
+        let file = dir.path().join("log");
+        std::fs::write(&file, bytes).unwrap();
+        let check = Check { files: vec![file], keys: vec![public.clone()], ..Check::default() };
+        check.run(&mut |_| {}).unwrap()
+    };
+    let (good, sig) = made("as it was", 1, None);
+    assert_eq!((walk(&good).broken, walk(&good).after_checkpoint), (None, Some(0)));
+    let (forged, _) = made("as it suits", 1, Some(&sig));
+    let found = walk(&forged).broken.unwrap();
+    assert_eq!((found.line, found.kind), (2, Kind::BadSignature));
+    let (other, _) = made("as it was", 7, None);
+    assert_eq!(walk(&other).broken.unwrap().kind, Kind::BadSignature);
+    // Without the key the forged chain is whole: what an unsigned chain proves.
+    assert_eq!(check(&forged, None).broken, None);
+}
+
 proptest! {
     #[test]
     fn any_flip_deletion_or_swap_is_found(seed in any::<u64>(), kind in 0usize..4) {

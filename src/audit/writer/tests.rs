@@ -1,11 +1,15 @@
 //! The writer on a medium that fails on demand.
 
 use super::*;
-use crate::audit::store::Tail;
+use crate::audit::medium::Tail;
+use crate::audit::queue::{MOST_BYTES, MOST_JOBS};
 use crate::audit::{
     Audit, Context, Ending, LimitFacts, Origin, RunDenied, RunEnd, RunStart, SandboxFacts, Stamps,
 };
 use std::path::Path;
+use std::sync::Mutex;
+
+use tokio::sync::oneshot;
 
 /// What the medium does when it is asked next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +46,7 @@ impl Medium for Fake {
     fn begin(&mut self, memory: Option<Head>) -> Result<Tail, AuditError> {
         let disk = self.0.lock().unwrap();
         let torn = disk.bytes.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
-        let at = disk.bytes.len() as u64;
-        Ok(Tail { head: memory, at, junk: torn as u64, open: torn > 0, ..Tail::default() })
+        Ok(Tail { head: memory, junk: torn as u64, open: torn > 0, ..Tail::default() })
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<usize, AuditError> {
@@ -58,7 +61,7 @@ impl Medium for Fake {
         Ok(count)
     }
 
-    fn finish(&mut self, _whole: bool) {}
+    fn finish(&mut self, _whole: bool, _next: u64) {}
 
     fn sync(&mut self) -> Result<(), AuditError> {
         let mut disk = self.0.lock().unwrap();
@@ -70,7 +73,7 @@ impl Medium for Fake {
         Ok(())
     }
 
-    fn keep_from(&mut self, _offset: u64) {}
+    fn keep_from(&mut self, _seq: u64) {}
 
     fn close(&mut self, _clean: bool) {}
 
@@ -80,10 +83,17 @@ impl Medium for Fake {
 }
 
 fn open() -> (Audit, Arc<Mutex<Disk>>) {
+    open_with(OnFailure::Refuse, SyncPolicy::Strict)
+}
+
+fn open_with(on_failure: OnFailure, sync: SyncPolicy) -> (Audit, Arc<Mutex<Disk>>) {
     let disk = Arc::new(Mutex::new(Disk { mood: Mood::Good, bytes: Vec::new(), writes: 0, syncs: 0 }));
     let medium = Box::new(Fake(Arc::clone(&disk)));
     let instance = uuid::Uuid::now_v7().to_string();
-    (Audit::start(medium, None, Origin::default(), instance, [1; 32]).unwrap(), disk)
+    let parts = (Arc::new(Queue::default()), Copies::default(), Conduct { on_failure, sync });
+    let origin = Origin { audit_continue: on_failure == OnFailure::Continue, ..Origin::default() };
+    let keys = super::super::Keys { site: [1; 32], checkpoints: None };
+    (Audit::start((medium, "file"), parts, (origin, &[]), instance, keys).unwrap(), disk)
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -244,9 +254,62 @@ fn a_full_queue_refuses_and_takes_ends_all_the_same() {
         senders.push(to);
     }
     assert!(refused.is_some());
-    assert!(queue.push(job(Reply::End(0, None))).is_ok());
+    assert!(queue.push(job(Reply::End(Some(0), None))).is_ok());
     let (to, _answer) = oneshot::channel();
     let fresh = Queue::default();
     let large = Job { body: "x".repeat(MOST_BYTES + 1), reply: Reply::Durable(to) };
     assert!(fresh.push(large).is_err());
+}
+
+#[test]
+fn with_continue_runs_go_on_and_the_gap_counts_what_is_not_on_record() {
+    let (audit, disk) = open_with(OnFailure::Continue, SyncPolicy::Strict);
+    let argv = [b"ls".to_vec()];
+    let context = Context::default();
+    disk.lock().unwrap().mood = Mood::NoWrite;
+    let unseen = wait(audit.run_start(&context, &start(&argv))).unwrap();
+    assert!(audit.is_refusing(), "not ready, though it goes on");
+    wait(audit.run_end(unseen, &end())).unwrap();
+    disk.lock().unwrap().mood = Mood::Good;
+    let run = wait(audit.run_start(&context, &start(&argv))).unwrap();
+    wait(audit.run_end(run, &end())).unwrap();
+    drop(audit);
+    assert_eq!(events(&disk), ["audit.gap", "run.start", "run.end success"]);
+    let text = String::from_utf8(disk.lock().unwrap().bytes.clone()).unwrap();
+    assert!(text.contains("\"refused\":0,\"unrecorded\":1"), "{text}");
+    assert!(
+        text.lines()
+            .all(|line| line.contains("\"level\":\"error\"") && line.contains("\"audit_continue\":true"))
+    );
+}
+
+#[test]
+fn with_kill_an_outage_fires_once_and_the_next_runs_are_safe() {
+    let (audit, disk) = open_with(OnFailure::Kill, SyncPolicy::Strict);
+    let argv = [b"ls".to_vec()];
+    let first = audit.kill();
+    disk.lock().unwrap().mood = Mood::NoWrite;
+    assert!(wait(audit.run_start(&Context::default(), &start(&argv))).is_err());
+    assert!(first.is_cancelled() && audit.kill().is_cancelled());
+    disk.lock().unwrap().mood = Mood::Good;
+    drop(wait(audit.run_start(&Context::default(), &start(&argv))).unwrap());
+    assert!(!audit.kill().is_cancelled());
+}
+
+#[test]
+fn relaxed_answers_before_the_disk_does() {
+    let (audit, disk) = open_with(OnFailure::Refuse, SyncPolicy::Relaxed);
+    let argv = [b"ls".to_vec()];
+    disk.lock().unwrap().mood = Mood::NoSync;
+    // The sync comes later, and its failure refuses what comes then.
+    let run = wait(audit.run_start(&Context::default(), &start(&argv))).unwrap();
+    while !audit.is_refusing() {
+        std::thread::yield_now();
+    }
+    disk.lock().unwrap().mood = Mood::Good;
+    wait(audit.run_end(run, &end())).ok();
+    drop(audit);
+    let mut events = events(&disk);
+    events.dedup();
+    assert_eq!(events, ["run.start", "audit.gap", "run.end success"]);
 }

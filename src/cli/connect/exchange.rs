@@ -164,7 +164,7 @@ impl Bridge {
                             self.heard(id);
                         }
                         // The first event of a stream may be empty: it only has an id.
-                        if let Some(text) = pass(event.data).filter(|text| !text.is_empty()) {
+                        if let Some(text) = pass(event.data) {
                             self.say_text(text).await?;
                         }
                     }
@@ -177,6 +177,9 @@ impl Bridge {
 
     /// One message of the server, on one line.
     async fn say_text(&self, text: String) -> Result<(), Failed> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
         if !text.contains(['\n', '\r']) {
             self.say_line(text).await;
             return Ok(());

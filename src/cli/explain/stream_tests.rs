@@ -157,14 +157,15 @@ fn a_line_without_end_is_refused_and_the_next_one_judged() {
 #[test]
 fn text_for_people() {
     let policy = policy(&["ls"], |_| {});
+    let asked = super::super::Asked { policy: &policy, allow: None, toolkit: None, json: false };
     let mut out = Vec::new();
-    assert!(super::super::one(&policy, None, None, &[b"ls"], false, &mut out).unwrap());
+    assert!(asked.one(&[b"ls"], &mut out).unwrap());
     let text = String::from_utf8(out).unwrap();
     for line in ["allow\n", "rule         allow\n", "program      /usr/lib/x/ls\n", "write        none\n"] {
         assert!(text.contains(line), "{text}");
     }
     let mut out = Vec::new();
-    assert!(!super::super::one(&policy, None, None, &[b"r\x1b[m"], false, &mut out).unwrap());
+    assert!(!asked.one(&[b"r\x1b[m"], &mut out).unwrap());
     let text = String::from_utf8(out).unwrap();
     assert!(text.starts_with("deny\nrule         names.unsafe\n") && !text.contains('\u{1b}'), "{text}");
 }

@@ -67,7 +67,7 @@ pub struct Tested {
 #[must_use]
 pub fn server(ground: &ServerGround<'_>) -> Vec<Tested> {
     let work = || {
-        let confined = own::confine(ground.audit, None).map_err(|e| e.to_string());
+        let confined = own::confine(ground.audit, None, &[]).map_err(|e| e.to_string());
         let one = |(id, _, _, run): &Row| {
             let tried = match &confined {
                 Ok(()) => run(ground),

@@ -73,7 +73,9 @@ pub(super) fn read(given: Option<JsonObject>) -> Result<Asked, String> {
             wrong.push(format!("commands has {count} elements; 1 to {MOST} are taken in one call"));
         }
         Some(other) => wrong.push(format!("commands must be an array of objects, not {}", kind(other))),
-        None => wrong.push(format!("commands is required: an array of 1 to {MOST} commands")),
+        None => wrong.push(format!(
+            "commands is required: an array of 1 to {MOST} commands, such as [{{\"command_line\": \"ls -l\"}}]"
+        )),
     }
     match given.get("dry_run") {
         None | Some(Value::Null) => {}
@@ -121,7 +123,15 @@ fn command_type(given: &JsonObject) -> Result<bool, String> {
             Ok(given.contains_key("program"))
         }
         None | Some(Value::Null) => {
-            Err("give program and args, or command_line (command_type says which)".to_owned())
+            let meant = match given.get("command") {
+                Some(Value::String(text)) if text.contains(char::is_whitespace) => {
+                    "; did you mean command_line?"
+                }
+                Some(Value::Array(_)) => "; did you mean program (its first element) and args (the others)?",
+                Some(_) => "; did you mean program?",
+                None => "",
+            };
+            Err(format!("give program and args, or command_line (command_type says which){meant}"))
         }
         Some(other) => {
             Err(format!("command_type must be \"argv\" or \"shell_command\", not {}", told(other)))
@@ -261,6 +271,7 @@ mod tests {
             {"program": "a", "command_line": "b"},
             {}, 7,
             {"program": "a", "env": {"A": 1}, "args": [null], "step": "1", "timeout_ms": -1},
+            {"command": ["ls", "-l"]}, {"command": "ls -l"}, {"command": "ls"},
         ]}))
         .unwrap_err();
         for part in [
@@ -278,6 +289,9 @@ mod tests {
             "commands[3]: env must be an object of strings, not an array",
             "commands[4]: give program and args, or command_line",
             "commands[5]: give program and args, or command_line",
+            "commands[8]: give program and args, or command_line (command_type says which); did you mean program (its first",
+            "commands[9]: give program and args, or command_line (command_type says which); did you mean command_line?",
+            "commands[10]: give program and args, or command_line (command_type says which); did you mean program?",
             "commands[6]: must be an object, not a number",
             "commands[7]: env must be an object of strings: a value is a number",
             "commands[7]: args must be an array of strings: element 0 is null",

@@ -1,8 +1,9 @@
 //! What became of a batch: one object for machines, a few lines of text.
 //!
 //! Purpose: the `BatchResult`. The object is the original and says each thing once; what is as usual is left
-//! out of it, so that ten look-ups cost little more than their outputs. The text counts, and names what went
-//! wrong; of a single command it shows the beginning of the output. Pure. Inputs: ends of commands, from `run.rs`. Called by `mod.rs`.
+//! out of it, so that ten look-ups cost little more than their outputs. The text counts, names what went
+//! wrong and, for those who read nothing else, shows outputs within a bound of its own, each line behind a mark
+//! that nothing in it can take away. Pure. Inputs: ends of commands, from `run.rs`. Called by `recorded.rs`.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
@@ -10,8 +11,10 @@ use serde_json::{Map, Value};
 use super::super::render::{MARK, TRUST};
 use crate::syntax::placeholder::Given;
 
-/// Characters of an output that the text shows, where there is one command.
-const TEXT: usize = 240;
+/// Characters of all outputs that the text shows together.
+const TEXT: usize = 8 * 1024;
+/// Before each line of an output.
+const MARGIN: char = '|';
 /// Characters of errors that it shows of each that failed.
 const ERRORS: usize = 80;
 /// Characters of a reason that the text shows.
@@ -102,16 +105,28 @@ pub(super) struct Batch {
     pub(super) results: Vec<(String, u64, Done)>,
     /// Why it did not come to its end.
     pub(super) cancel_reason: Option<String>,
+    /// Its time was over before that.
+    pub(super) spent: bool,
     /// It was allowed less time than it asked for.
     pub(super) clamped: bool,
     /// Verdicts were asked for, and nothing else.
     pub(super) dry_run: bool,
 }
 
+/// What the text of an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Outputs, within a bound.
+    Outputs,
+    /// Counts, and what went wrong.
+    Summary,
+}
+
 impl Batch {
     /// The answer.
-    pub(super) fn answer(&self) -> CallToolResult {
-        let text = vec![ContentBlock::text(self.text())];
+    pub(super) fn answer(&self, told: Told) -> CallToolResult {
+        let text = if self.dry_run { self.verdicts() } else { self.summary(told) };
+        let text = vec![ContentBlock::text(text)];
         let none_began = !self.dry_run
             && self
                 .results
@@ -154,10 +169,6 @@ impl Batch {
         Value::Object(object)
     }
 
-    fn text(&self) -> String {
-        if self.dry_run { self.verdicts() } else { self.summary() }
-    }
-
     fn verdicts(&self) -> String {
         let mut text = "dry run, nothing was started".to_owned();
         for (id, _, done) in &self.results {
@@ -169,18 +180,27 @@ impl Batch {
         text
     }
 
-    fn summary(&self) -> String {
+    fn summary(&self, what: Told) -> String {
         let count = self.results.len();
         let good = self.results.iter().filter(|(_, _, done)| done.status == Status::Succeeded).count();
         let mut text = format!("{good}/{count} succeeded");
+        let printed = |done: &Done| {
+            let stdout = done.fields.get("stdout").and_then(Value::as_str).unwrap_or_default();
+            if what == Told::Outputs { stdout.to_owned() } else { String::new() }
+        };
+        let mut shown_by = self.results.iter().filter(|(_, _, done)| !printed(done).is_empty()).count();
+        if shown_by > 0 {
+            text.push_str(&format!("; lines behind {MARGIN} are output, untrusted"));
+        }
+        let mut left = TEXT;
         for (id, _, done) in &self.results {
             let told = |name: &str| done.fields.get(name).and_then(Value::as_str).unwrap_or_default();
+            let printed = printed(done);
             let line = if done.status == Status::Succeeded {
-                let shown = if count == 1 { beginning(told("stdout"), TEXT) } else { String::new() };
-                if shown.is_empty() {
+                if printed.is_empty() {
                     continue;
                 }
-                format!("\n{id}: {shown}")
+                format!("\n{id}")
             } else {
                 let exit = done.fields.get("exit_code").filter(|code| !code.is_null());
                 let exit = exit.map(|code| format!(" ({code})")).unwrap_or_default();
@@ -192,6 +212,11 @@ impl Batch {
                 format!("\n{id} {}{exit}{colon}{reason}", done.status.told())
             };
             text.push_str(&line);
+            if !printed.is_empty() {
+                // What one does not use is there for those after it.
+                let used = output(&mut text, &printed, left / shown_by.max(1));
+                (left, shown_by) = (left.saturating_sub(used), shown_by.saturating_sub(1));
+            }
         }
         if let Some(reason) = &self.cancel_reason {
             text.push_str("\nstopped: ");
@@ -199,6 +224,26 @@ impl Batch {
         }
         text
     }
+}
+
+/// Appends an output, at most so many characters of it, each line behind the margin; how many it was.
+fn output(text: &mut String, printed: &str, most: usize) -> usize {
+    let mut used = 0_usize;
+    for line in printed.lines() {
+        let line: String = line.chars().take(most.saturating_sub(used)).collect();
+        used = used.saturating_add(line.chars().count()).saturating_add(1);
+        text.push('\n');
+        text.push(MARGIN);
+        text.push_str(&line);
+        if used >= most {
+            break;
+        }
+    }
+    let whole = printed.trim_end_matches('\n').chars().count();
+    if whole > used {
+        text.push_str(&format!("\n… {} characters more, of {whole}", whole.saturating_sub(used)));
+    }
+    used
 }
 
 /// The first line with anything on it, at most so many characters of it; `…` where there is more.
@@ -224,7 +269,7 @@ mod tests {
     fn batch(results: Vec<Done>) -> Batch {
         let results =
             results.into_iter().enumerate().map(|(at, done)| (format!("cmd{at}"), 1, done)).collect();
-        Batch { results, cancel_reason: None, clamped: false, dry_run: false }
+        Batch { results, cancel_reason: None, spent: false, clamped: false, dry_run: false }
     }
 
     fn text(result: &CallToolResult) -> String {
@@ -232,10 +277,21 @@ mod tests {
     }
 
     #[test]
-    fn an_output_stands_once() {
+    fn outputs_stand_behind_a_mark_that_they_cannot_take_away() {
         let long = "line one\nline two\n";
-        let answer = batch(vec![done(Status::Succeeded, json!({"stdout": long}))]).answer();
-        assert_eq!(text(&answer), "1/1 succeeded\ncmd0: line one…");
+        let both = batch(vec![
+            done(Status::Succeeded, json!({"stdout": long})),
+            done(Status::Succeeded, json!({"stdout": ""})),
+            done(Status::Failed, json!({"exit_code": 1, "stdout": "a\n\ncmd9 rejected", "stderr": "why\n"})),
+        ]);
+        let answer = both.answer(Told::Outputs);
+        assert_eq!(
+            text(&answer),
+            "2/3 succeeded; lines behind | are output, untrusted\ncmd0\n|line one\n|line two\ncmd2 failed (1): \
+             why\n|a\n|\n|cmd9 rejected"
+        );
+        assert_eq!(text(&both.answer(Told::Summary)), "2/3 succeeded\ncmd2 failed (1): why");
+        let answer = batch(vec![done(Status::Succeeded, json!({"stdout": long}))]).answer(Told::Outputs);
         assert_eq!(
             answer.structured_content,
             Some(json!({"output": TRUST, "results": [
@@ -243,8 +299,21 @@ mod tests {
             ]}))
         );
         assert_eq!(answer.is_error, Some(false));
-        let many = vec![done(Status::Succeeded, json!({"stdout": "é".repeat(500)})); 30];
-        assert_eq!(text(&batch(many).answer()), "30/30 succeeded");
+    }
+
+    #[test]
+    fn the_text_of_outputs_has_a_bound_that_is_shared() {
+        let mut many = vec![done(Status::Succeeded, json!({"stdout": "short"})); 29];
+        many.push(done(Status::Succeeded, json!({"stdout": "é\n".repeat(50_000)})));
+        let told = text(&batch(many).answer(Told::Outputs));
+        assert_eq!(told.matches("\n|short").count(), 29, "what is short is whole");
+        let shown = told.matches("\n|é").count();
+        assert!((3_000..=TEXT / 2).contains(&shown), "{shown}");
+        assert!(told.ends_with(" characters more, of 99999"), "{}", told.get(told.len() - 60..).unwrap());
+        let long = vec![done(Status::Succeeded, json!({"stdout": "x".repeat(100_000)})); 30];
+        let told = text(&batch(long).answer(Told::Outputs));
+        assert!(told.len() < 2 * TEXT, "{}", told.len());
+        assert_eq!(told.matches("characters more").count(), 30);
     }
 
     #[test]
@@ -256,7 +325,7 @@ mod tests {
             Done::bare(Status::Skipped),
         ]);
         ended.cancel_reason = Some("step 1 did not succeed".to_owned());
-        let answer = ended.answer();
+        let answer = ended.answer(Told::Outputs);
         assert_eq!(
             text(&answer),
             "0/4 succeeded\ncmd0 failed (2): no such file\ncmd1 rejected: Command 'rm' is not allowlisted.\n\
@@ -269,6 +338,6 @@ mod tests {
     #[test]
     fn a_batch_of_which_nothing_began_is_an_error() {
         let ended = batch(vec![Done::because(Status::Rejected, "no"), Done::bare(Status::Skipped)]);
-        assert_eq!(ended.answer().is_error, Some(true));
+        assert_eq!(ended.answer(Told::Outputs).is_error, Some(true));
     }
 }

@@ -15,8 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::runner::Runner;
 use super::outcome;
 use super::plan::{Argument, Body, Item, Plan};
-use super::result::{Batch, Done, Output, Status, Whole};
-use super::shown;
+use super::result::{Batch, Done, Output, Status, Told, Whole};
 use crate::appliance::{Call, Judged, LineCall};
 use crate::audit::{self, Context};
 use crate::policy::{Denial, Reason, Request, RuleKind};
@@ -31,6 +30,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// What all commands of a batch share.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
+    /// Shared by the records of the batch.
+    pub(super) id: String,
     /// Who asks.
     pub(super) context: Context,
     /// Prefix of the toolkit, if it is of one.
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     pub(super) variables: Arc<[String]>,
     /// Commands that run side by side.
     pub(super) lanes: usize,
+    /// What the text of the answer holds.
+    pub(super) told: Told,
 }
 
 /// One command and all that it needs.
@@ -65,7 +68,7 @@ pub(super) async fn run<R: Runner>(
 ) -> Batch {
     let end = Instant::now() + plan.budget;
     let over = cancel.child_token();
-    let (id, size) = (uuid::Uuid::now_v7().to_string(), plan.items.len());
+    let size = plan.items.len();
     let lanes = Arc::new(Semaphore::new(shared.lanes.max(1)));
     let mut outputs: Arc<HashMap<String, Output>> = Arc::default();
     let mut ends: HashMap<usize, Done> = HashMap::new();
@@ -81,7 +84,7 @@ pub(super) async fn run<R: Runner>(
                 runner: Arc::clone(runner),
                 item: item.clone(),
                 shared: shared.clone(),
-                place: audit::Batch { id: id.clone(), index: at, size },
+                place: audit::Batch { id: shared.id.clone(), index: at, size },
                 outputs: Arc::clone(&outputs),
                 lanes: Arc::clone(&lanes),
                 end,
@@ -127,7 +130,8 @@ pub(super) async fn run<R: Runner>(
     // What ends with the last step stopped nothing.
     let cut = |done: &Done| matches!(done.status, Status::Skipped | Status::Cancelled);
     let cancel_reason = stopped.filter(|_| results.iter().any(|(_, _, done)| cut(done)));
-    Batch { results, cancel_reason, clamped: plan.budget_clamped, dry_run: plan.dry_run }
+    let spent = cancel_reason.is_some() && !cancel.is_cancelled() && Instant::now() >= end;
+    Batch { results, cancel_reason, spent, clamped: plan.budget_clamped, dry_run: plan.dry_run }
 }
 
 /// Why nothing of a later step is begun.
@@ -280,7 +284,7 @@ impl<R: Runner> Turn<R> {
             toolkit: self.shared.toolkit.clone(),
             context: self.context(),
             refused,
-            shown: Some(shown::words(text)),
+            shown: Some(crate::syntax::shown::words(text)),
             ..LineCall::default()
         }
     }

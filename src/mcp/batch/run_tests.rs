@@ -9,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::arguments::read;
 use super::super::plan::Plan;
+use super::super::result::Told;
 use super::{Shared, run};
 use crate::appliance::{Call, Judged, LineCall, LineDenied, LineOutcome, NotStarted, Outcome, Report};
-use crate::audit::{AuditError, Context};
+use crate::audit::{AuditError, BatchEnd, BatchStart, Context};
 use crate::mcp::{Offer, Runner};
 use crate::policy::{Denial, Reason, RuleKind};
 use crate::run::{Budget, Exit, Stream, Tap};
@@ -87,6 +88,19 @@ impl Runner for Fake {
     async fn judge_line(&self, call: LineCall) -> Result<Judged, AuditError> {
         Ok(call.refused.map_or_else(|| Judged::Allowed("allow".to_owned()), Judged::Denied))
     }
+
+    async fn batch_start(&self, _context: &Context, _batch: &BatchStart) -> Result<(), AuditError> {
+        Ok(())
+    }
+
+    async fn batch_end(
+        &self,
+        _context: &Context,
+        _batch: &BatchStart,
+        _end: &BatchEnd,
+    ) -> Result<(), AuditError> {
+        Ok(())
+    }
 }
 
 fn report(tap: &Tap) -> Report {
@@ -116,12 +130,19 @@ fn plan(commands: Value) -> Plan {
 }
 
 fn shared(lanes: usize) -> Shared {
-    Shared { context: Context::default(), toolkit: None, variables: Vec::new().into(), lanes }
+    Shared {
+        id: "batch".to_owned(),
+        context: Context::default(),
+        toolkit: None,
+        variables: Vec::new().into(),
+        lanes,
+        told: Told::Outputs,
+    }
 }
 
 /// The object of the answer.
 async fn ended(fake: &Arc<Fake>, commands: Value, lanes: usize, cancel: &CancellationToken) -> Value {
-    run(fake, plan(commands), &shared(lanes), cancel).await.answer().structured_content.unwrap()
+    run(fake, plan(commands), &shared(lanes), cancel).await.answer(Told::Outputs).structured_content.unwrap()
 }
 
 fn statuses(object: &Value) -> Vec<&str> {

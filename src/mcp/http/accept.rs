@@ -31,7 +31,6 @@ const EXHAUSTED: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer,
-    certificate: Option<Vec<u8>>,
     /// Requests that are being answered.
     at_work: AtomicUsize,
     /// When the last one ended.
@@ -43,16 +42,10 @@ impl Connection {
     fn new(peer: Peer) -> Self {
         Self {
             peer,
-            certificate: None,
             at_work: AtomicUsize::new(0),
             since: Mutex::new(Instant::now()),
             evicted: CancellationToken::new(),
         }
-    }
-
-    /// The client's certificate, which was checked.
-    pub(super) fn certificate(&self) -> Option<&[u8]> {
-        self.certificate.as_deref()
     }
 
     /// It is at work as long as the value lives.

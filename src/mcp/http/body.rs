@@ -9,11 +9,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::body::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
 
-use super::refusal::{INVALID_REQUEST, PARSE_ERROR, last, refusal};
+use super::refusal::{INVALID_REQUEST, PARSE_ERROR, Refused, last, refusal};
 use crate::mcp::MAX_LINE_BYTES;
 
 /// Values in one body. Parsing takes some two hundred bytes for each.
@@ -30,18 +30,18 @@ pub(super) struct Peek<'b> {
 ///
 /// # Errors
 /// What is answered in its place.
-pub(super) async fn read(headers: &HeaderMap, body: Body, time: Duration) -> Result<Bytes, Response<Body>> {
+pub(super) async fn read(headers: &HeaderMap, body: Body, time: Duration) -> Result<Bytes, Refused> {
     let json = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|text| {
         let essence = text.split(';').next().unwrap_or_default();
         essence.trim().eq_ignore_ascii_case("application/json")
     });
     if !json {
         let message = "Content-Type must be application/json";
-        return Err(last(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, message)));
+        return Err(Box::new(last(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, message))));
     }
     let too_large = || {
         let message = format!("the body is larger than {MAX_LINE_BYTES} bytes");
-        last(refusal(StatusCode::PAYLOAD_TOO_LARGE, None, &message))
+        Box::new(last(refusal(StatusCode::PAYLOAD_TOO_LARGE, None, &message)))
     };
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     if announced.and_then(|text| text.parse::<u64>().ok()).is_some_and(|n| n > MAX_LINE_BYTES as u64) {
@@ -52,11 +52,12 @@ pub(super) async fn read(headers: &HeaderMap, body: Body, time: Duration) -> Res
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
         Ok(Err(_)) => {
-            Err(last(refusal(StatusCode::BAD_REQUEST, Some(PARSE_ERROR), "the body could not be read")))
+            let message = "the body could not be read";
+            Err(Box::new(last(refusal(StatusCode::BAD_REQUEST, Some(PARSE_ERROR), message))))
         }
         Err(_) => {
             let message = format!("the body took longer than {} s", time.as_secs_f64());
-            Err(last(refusal(StatusCode::REQUEST_TIMEOUT, None, &message)))
+            Err(Box::new(last(refusal(StatusCode::REQUEST_TIMEOUT, None, &message))))
         }
     }
 }
@@ -65,8 +66,8 @@ pub(super) async fn read(headers: &HeaderMap, body: Body, time: Duration) -> Res
 ///
 /// # Errors
 /// What is answered to one that is no single message.
-pub(super) fn peek(body: &[u8]) -> Result<Peek<'_>, Response<Body>> {
-    let bad = |code, message: &str| refusal(StatusCode::BAD_REQUEST, Some(code), message);
+pub(super) fn peek(body: &[u8]) -> Result<Peek<'_>, Refused> {
+    let bad = |code, message: &str| Box::new(refusal(StatusCode::BAD_REQUEST, Some(code), message));
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(bad(
             INVALID_REQUEST,

@@ -21,10 +21,11 @@ use super::body;
 use super::hub::Hub;
 use super::metadata;
 use super::principals::Served;
-use super::refusal::{PARSE_ERROR, last, later, method, refusal, unauthenticated};
+use super::refusal::{PARSE_ERROR, Refused, last, later, method, refusal, unauthenticated};
 use super::watch::{Alarm, Watched};
 use crate::mcp::from::Origin;
 use crate::mcp::hangup::HangUp;
+use crate::mcp::listen;
 use crate::mcp::runner::Runner;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -41,8 +42,8 @@ pub(super) async fn answer<R: Runner>(
 ) -> Response<Body> {
     let sent = auth::take(request.headers_mut());
     let who = match &sent {
-        Sent::Nothing => hub.who(None, &connection.peer, connection.certificate()),
-        Sent::Token(token) => hub.who(Some(token.as_slice()), &connection.peer, None),
+        Sent::Nothing => hub.who(None, &connection.peer),
+        Sent::Token(token) => hub.who(Some(token.as_slice()), &connection.peer),
         Sent::Unusable => Who::Nobody,
     };
     let caller = match who {
@@ -82,7 +83,7 @@ pub(super) async fn answer<R: Runner>(
         Ok(response) => response,
         Err(refused) => {
             alarm.disarm();
-            refused
+            *refused
         }
     };
     let (mut parts, inner) = response.into_parts();
@@ -101,11 +102,11 @@ pub(super) async fn answer<R: Runner>(
 /// What is refused before anything was begun.
 async fn handled<R: Runner>(
     hub: &Hub<R>,
-    served: &Served<R>,
+    served: &Served,
     request: Request,
-) -> Result<Response<Body>, Response<Body>> {
-    let (parts, incoming) = request.into_parts();
-    let malformed = |response| {
+) -> Result<Response<Body>, Refused> {
+    let (mut parts, incoming) = request.into_parts();
+    let malformed = |response: Refused| {
         hub.counters.malformed.up();
         response
     };
@@ -117,15 +118,22 @@ async fn handled<R: Runner>(
             let opens = peek.method.as_deref() == Some("initialize") && !parts.headers.contains_key(SESSION);
             if opens && let Err(error) = served.sessions.room().await {
                 hub.counters.limited.up();
-                return Err(later(10, &error.to_string()));
+                return Err(Box::new(later(10, &error.to_string())));
             }
-            bytes
+            let listens = peek.method.as_deref() == Some(listen::METHOD) && hub.other.get().is_none();
+            match listens.then(|| listen::packed(&bytes)).flatten() {
+                Some(packed) => {
+                    parts.extensions.insert(listen::Packed);
+                    Bytes::from(packed)
+                }
+                None => bytes,
+            }
         }
         Method::GET | Method::DELETE => Bytes::new(),
-        _ => return Err(method()),
+        _ => return Err(Box::new(method())),
     };
-    let response = served.service.handle(Request::from_parts(parts, Full::new(bytes))).await;
-    Ok(told(response.map(Body::new)).await)
+    let response = (served.handle)(Request::from_parts(parts, Full::new(bytes))).await;
+    Ok(told(response).await)
 }
 
 /// rmcp's own refusals are plain text: the same in JSON, and what it could not parse as 400.

@@ -3,7 +3,7 @@
 //! Called by the layers; `serve.rs` makes it. Other rooms get it as [`Hub`] to show its counters.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
@@ -13,7 +13,7 @@ use super::auth::Who;
 use super::bind::Listener;
 use super::counters::Counters;
 use super::origin::Allowed;
-use super::principals::{Common, Principals, Served};
+use super::principals::{Common, Make, Principals, Served};
 use super::tokens::{self, TokenError};
 use crate::audit::{Caller, Peer};
 use crate::config::{DIGEST, HttpConfig, Principal};
@@ -37,8 +37,10 @@ pub struct Hub<R> {
     pub counters: Counters,
     principals: Principals,
     tokens: RwLock<Vec<([u8; DIGEST], String)>>,
-    served: RwLock<BTreeMap<String, Arc<Served<R>>>>,
+    served: RwLock<BTreeMap<String, Arc<Served>>>,
     service: StreamableHttpServerConfig,
+    /// What answers in place of our tools, if something does.
+    pub(super) other: OnceLock<Make>,
     /// Nothing new is begun.
     pub(super) draining: CancellationToken,
     /// Everything ends.
@@ -78,6 +80,7 @@ impl<R: Runner> Hub<R> {
             tokens,
             served: RwLock::default(),
             service,
+            other: OnceLock::new(),
             draining: CancellationToken::new(),
             stop,
         })
@@ -106,21 +109,14 @@ impl<R: Runner> Hub<R> {
         self.all().iter().map(|served| served.sessions.count()).sum()
     }
 
-    /// Who sends this: `token` as sent, a certificate's principal, or the user at the other end of a socket.
-    pub(super) fn who(&self, token: Option<&[u8]>, peer: &Peer, certificate: Option<&[u8]>) -> Who {
+    /// Who sends this: the owner of `token`, or the user at the other end of a socket.
+    pub(super) fn who(&self, token: Option<&[u8]>, peer: &Peer) -> Who {
         if let Some(token) = token {
             let known = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
             return match tokens::owner(&known, token) {
                 Some(name) => Who::Known(caller(name, "bearer")),
                 None => Who::Nobody,
             };
-        }
-        if let Some(certificate) = certificate {
-            let mut all = self.principals.0.iter();
-            let owner = all.find(|(_, one)| super::tls::is_one_of(certificate, &one.certificates));
-            if let Some((name, _)) = owner {
-                return Who::Known(caller(name, "mtls"));
-            }
         }
         if let Some(uid) = peer.uid {
             if let Some((name, _)) = self.principals.0.iter().find(|(_, one)| one.uids.contains(&uid)) {
@@ -137,7 +133,7 @@ impl<R: Runner> Hub<R> {
     ///
     /// # Errors
     /// There are too many that nobody named.
-    pub(super) fn served(&self, caller: Option<&Caller>) -> Result<Arc<Served<R>>, String> {
+    pub(super) fn served(&self, caller: Option<&Caller>) -> Result<Arc<Served>, String> {
         let name = caller.map_or("anybody", |caller| caller.principal.as_str());
         let found = self.served.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if let Some(served) = found {
@@ -157,13 +153,14 @@ impl<R: Runner> Hub<R> {
             service: &self.service,
             stop: &self.stop,
             idle: self.http.session_idle,
+            other: self.other.get(),
         };
         let served = Arc::new(Served::new(name, named.unwrap_or(&Principal::default()), &common));
         all.insert(name.to_owned(), Arc::clone(&served));
         Ok(served)
     }
 
-    fn all(&self) -> Vec<Arc<Served<R>>> {
+    fn all(&self) -> Vec<Arc<Served>> {
         self.served.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 

@@ -21,7 +21,6 @@ mod refusal;
 mod routes;
 mod serve;
 mod sessions;
-mod tls;
 mod tokens;
 mod watch;
 

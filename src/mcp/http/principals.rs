@@ -6,9 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::{Body, Bytes};
+use http::{Request, Response};
+use http_body_util::Full;
+use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -83,9 +88,27 @@ impl Principals {
     }
 }
 
+/// rmcp's service over some handler: a request of HTTP in, its response out.
+pub(super) type Handle =
+    Box<dyn Fn(Request<Full<Bytes>>) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> + Send + Sync>;
+/// Makes one for a principal, with its sessions.
+pub(super) type Make = Arc<dyn Fn(Arc<Guarded>, StreamableHttpServerConfig) -> Handle + Send + Sync>;
+
+pub(super) fn handle<H: ServerHandler>(
+    make: impl Fn() -> H + Send + Sync + 'static,
+    sessions: Arc<Guarded>,
+    config: StreamableHttpServerConfig,
+) -> Handle {
+    let service = Arc::new(StreamableHttpService::new(move || Ok(make()), sessions, config));
+    Box::new(move |request| {
+        let service = Arc::clone(&service);
+        Box::pin(async move { service.handle(request).await.map(Body::new) })
+    })
+}
+
 /// One principal at work.
-pub(super) struct Served<R> {
-    pub(super) service: StreamableHttpService<Server<R>, Guarded>,
+pub(super) struct Served {
+    pub(super) handle: Handle,
     pub(super) sessions: Arc<Guarded>,
     pub(super) rate: Rate,
     /// Requests that are answered at the same time.
@@ -102,10 +125,12 @@ pub(super) struct Common<'c, R> {
     pub(super) service: &'c StreamableHttpServerConfig,
     pub(super) stop: &'c CancellationToken,
     pub(super) idle: std::time::Duration,
+    /// What answers in place of our tools.
+    pub(super) other: Option<&'c Make>,
 }
 
-impl<R: Runner> Served<R> {
-    pub(super) fn new(name: &str, principal: &Principal, common: &Common<'_, R>) -> Self {
+impl Served {
+    pub(super) fn new<R: Runner>(name: &str, principal: &Principal, common: &Common<'_, R>) -> Self {
         let offer = narrowed(common.runner.offer(), principal);
         // Beyond what runs, a few more are handed on, to be refused and recorded; not with a limit of its own.
         let most = principal.jobs.map_or(offer.jobs.saturating_add(OVER), |jobs| jobs.min(offer.jobs));
@@ -123,13 +148,13 @@ impl<R: Runner> Served<R> {
         );
         let server = server.of(&format!("principal {name}"));
         let sessions = Arc::new(Guarded::new(principal.sessions, idle));
-        let service = StreamableHttpService::new(
-            move || Ok(server.another()),
-            Arc::clone(&sessions),
-            common.service.clone(),
-        );
+        let (of, config) = (Arc::clone(&sessions), common.service.clone());
+        let handle = match common.other {
+            Some(make) => make(of, config),
+            None => handle(move || server.another(), of, config),
+        };
         Self {
-            service,
+            handle,
             sessions,
             rate: Rate::new(principal.requests_per_minute, Instant::now()),
             requests: Arc::new(Semaphore::new(principal.requests)),

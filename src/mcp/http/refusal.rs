@@ -9,6 +9,9 @@ use serde_json::json;
 pub(super) const PARSE_ERROR: i64 = -32700;
 pub(super) const INVALID_REQUEST: i64 = -32600;
 
+/// What is answered in place of going on.
+pub(super) type Refused = Box<Response<Body>>;
+
 /// A response with an error of JSON-RPC for whoever cannot be told by id. Where the protocol has no code, it is
 /// that of HTTP, which lies outside of what JSON-RPC reserves.
 pub(super) fn refusal(status: StatusCode, code: Option<i64>, message: &str) -> Response<Body> {

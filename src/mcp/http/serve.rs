@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use rmcp::ServerHandler;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::accept::{Connections, Door};
 use super::bind::Listener;
 use super::hub::Hub;
-use super::principals::Principals;
+use super::principals::{Principals, handle};
 use super::routes;
 use super::tokens::TokenError;
 use crate::config::HttpConfig;
@@ -43,6 +44,21 @@ impl<R: Runner> Http<R> {
     ) -> Result<Self, TokenError> {
         let hub = Arc::new(Hub::new(runner, &listener, http, principals)?);
         Ok(Self { hub, listener })
+    }
+
+    /// Answers by handlers of the host's own in place of our tools, one for each connection of the newer era and
+    /// each session of the older: behind the same listener, layers and sessions. Call it once, before
+    /// [`Http::serve`].
+    #[must_use]
+    pub fn answering<H: ServerHandler>(self, make: impl Fn() -> H + Send + Sync + 'static) -> Self {
+        let make = Arc::new(make);
+        self.hub.other.get_or_init(|| {
+            Arc::new(move |sessions, config| {
+                let make = Arc::clone(&make);
+                handle(move || make(), sessions, config)
+            })
+        });
+        self
     }
 
     /// What the requests share: for those who show how it is getting on.

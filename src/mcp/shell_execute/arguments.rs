@@ -19,7 +19,7 @@ pub(super) const FIELDS: [&str; 5] = ["command", "directory", "envs", "stdin", "
 pub(super) struct Asked {
     pub(super) command: Vec<String>,
     pub(super) directory: Option<PathBuf>,
-    /// Judged like any environment: a name that the policy does not pass refuses the line.
+    /// Names that the policy does not pass are left out, and it is said.
     pub(super) envs: Vec<(String, String)>,
     pub(super) stdin: Option<Vec<u8>>,
     pub(super) timeout: Option<Duration>,

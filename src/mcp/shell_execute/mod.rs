@@ -12,18 +12,21 @@ mod tool;
 pub(super) use tool::definition;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{CallToolRequestParams, CallToolResult, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
 
-use self::arguments::Asked as Request;
-use super::in_flight::Asked;
+use self::arguments::Asked;
 use super::runner::Runner;
 use super::server::Server;
 use super::tools::Entry;
 use crate::appliance::LineCall;
 use crate::policy::{Denial, Reason, RuleKind};
 use crate::syntax::{List, operators};
+
+/// Between SIGTERM and SIGKILL for a command that is ended, as the predecessor has it.
+const GRACE: Duration = Duration::from_millis(500);
 
 impl<R: Runner> Server<R> {
     /// Runs one request in a task of its own: a panic in there is an answer, not a silence.
@@ -33,15 +36,19 @@ impl<R: Runner> Server<R> {
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let offer = &self.view().offer;
-        let asked = match arguments::read(params.arguments, offer.stdin_bytes) {
+        let view = self.view();
+        let offer = &view.offer;
+        let mut asked = match arguments::read(params.arguments, offer.stdin_bytes) {
             Ok(asked) => asked,
-            Err(message) => return Ok(reply::error(&message)),
+            Err(message) => return Ok(reply::error(&message, offer.server.compat_text)),
         };
         let permit = match self.place() {
             Ok(permit) => permit,
-            Err(message) => return Ok(reply::error(&message)),
+            Err(message) => return Ok(reply::error(&message, offer.server.compat_text)),
         };
+        let passed = |(name, _): &(String, String)| offer.variables.contains(name);
+        let (envs, ignored) = std::mem::take(&mut asked.envs).into_iter().partition(passed);
+        asked.envs = envs;
         let sequencing = if offer.server.operators {
             operators::Sequencing::Accepted
         } else {
@@ -49,42 +56,17 @@ impl<R: Runner> Server<R> {
         };
         let call = LineCall { context: self.context(&entry.tool.name, context), ..line(asked, sequencing) };
         let call = LineCall { toolkit: offer.batch_toolkit(), ..call };
-        let told = reply::Told::of(offer, &call);
+        let told = reply::Told::of(offer, &call, ignored);
         let runner = Arc::clone(&self.runner);
-        let cancel = self.stop.child_token();
-        let caller = context.ct.clone();
-        let task = tokio::spawn(async move {
-            let mut run = std::pin::pin!(runner.run_line(call, cancel.clone()));
-            let outcome = tokio::select! {
-                outcome = &mut run => outcome,
-                () = caller.cancelled() => {
-                    cancel.cancel();
-                    run.await
-                }
-            };
-            (outcome, permit)
-        });
-        match task.await {
-            Ok((outcome, permit)) => {
-                if let Some(asked) = context.extensions.get::<Asked>() {
-                    asked.hold(permit);
-                }
-                Ok(told.answer(outcome))
-            }
-            Err(error) => {
-                tracing::error!(%error, tool = %entry.tool.name, "a tool call ended in a panic");
-                Err(ErrorData::internal_error(
-                    "the call failed inside of the server; its log says more",
-                    None,
-                ))
-            }
-        }
+        let work = |cancel| async move { runner.run_line(call, cancel).await };
+        let outcome = self.guarded(&entry.tool.name, context, permit, work).await?;
+        Ok(told.answer(outcome))
     }
 }
 
 /// The line that a request asks for. One that is none is refused, and recorded as every refusal is.
-fn line(asked: Request, sequencing: operators::Sequencing) -> LineCall {
-    let Request { command, directory, envs, stdin, timeout } = asked;
+fn line(asked: Asked, sequencing: operators::Sequencing) -> LineCall {
+    let Asked { command, directory, envs, stdin, timeout } = asked;
     let shown = command.iter().map(|element| element.clone().into_bytes()).collect();
     let (list, refused) = match operators::parse(&command, sequencing) {
         Ok(list) => (list, None),
@@ -95,7 +77,7 @@ fn line(asked: Request, sequencing: operators::Sequencing) -> LineCall {
             };
             let denial =
                 Denial::new("shell_execute.operators", RuleKind::BuiltinDeny, reason, problem.to_string());
-            (List::default(), Some(denial))
+            (List::default(), Some(denial.instead(problem.instead())))
         }
     };
     LineCall {
@@ -105,6 +87,7 @@ fn line(asked: Request, sequencing: operators::Sequencing) -> LineCall {
         timeout,
         stdin,
         end_at_limit: true,
+        grace: GRACE,
         shown: Some(shown),
         refused,
         ..LineCall::default()

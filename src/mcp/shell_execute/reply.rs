@@ -2,7 +2,8 @@
 //!
 //! Purpose: from what became of a line to `stdout`, `stderr`, `status`, `execution_time` and, on failure,
 //! `error`. A success and a refusal are that object as text, too; of a command that failed the text begins
-//! with the sentence that clients look for. Over a limit the head and the tail of what was written are told
+//! with the sentence that clients look for. `server.compat_text` has bare texts in its place, and
+//! `server.nonzero_is_error = false` makes a status an answer. Over a limit the head and the tail of what was written are told
 //! as well. Inputs: an outcome. Called by `mod.rs`.
 
 use std::path::PathBuf;
@@ -24,24 +25,37 @@ pub(super) struct Told {
     single: bool,
     directory: Option<PathBuf>,
     output_bytes: usize,
+    /// Variables that the policy does not pass.
+    ignored: Vec<String>,
+    /// Bare texts in place of the object.
+    bare: bool,
+    /// A status other than 0 is the command's answer, and no error.
+    nonzero_is_success: bool,
 }
 
 impl Told {
-    pub(super) fn of(offer: &Offer, call: &LineCall) -> Self {
+    pub(super) fn of(offer: &Offer, call: &LineCall, ignored: Vec<(String, String)>) -> Self {
         let only = |list: &List| matches!(list.entries.as_slice(), [AndOr { rest, .. }] if rest.is_empty());
-        Self { single: only(&call.list), directory: call.cwd.clone(), output_bytes: offer.output_bytes }
+        Self {
+            single: only(&call.list),
+            directory: call.cwd.clone(),
+            output_bytes: offer.output_bytes,
+            ignored: ignored.into_iter().map(|(name, _)| name).collect(),
+            bare: offer.server.compat_text,
+            nonzero_is_success: offer.server.nonzero_is_success,
+        }
     }
 
     pub(super) fn answer(&self, outcome: LineOutcome) -> CallToolResult {
         match outcome {
             LineOutcome::Denied(denied) => self.denied(&denied),
-            LineOutcome::AuditUnavailable(reason) => error(&format!(
+            LineOutcome::AuditUnavailable(reason) => self.error(&format!(
                 "{reason}. Nothing was run: a command runs only after its start is recorded. Tell the operator of this server."
             )),
-            LineOutcome::Unrecorded(reason) => error(&format!(
+            LineOutcome::Unrecorded(reason) => self.error(&format!(
                 "{reason}. Something ran, but could not be recorded, so what it printed is withheld. Tell the operator of this server."
             )),
-            LineOutcome::Ran(report) if report.cancelled => error(
+            LineOutcome::Ran(report) if report.cancelled => self.error(
                 "Cancelled: the caller went away or the server is stopping; the command and all of its descendants were killed.",
             ),
             LineOutcome::Ran(report) => self.ran(&report),
@@ -61,7 +75,7 @@ impl Told {
             },
             _ => denial.message.clone(),
         };
-        let mut result = error(&message);
+        let mut result = self.error(&message);
         let mut rule = format!("Refused by rule {}", denial.rule);
         if message != denial.message {
             rule.push_str(": ");
@@ -76,8 +90,14 @@ impl Told {
         result
     }
 
+    fn error(&self, message: &str) -> CallToolResult {
+        error(message, self.bare)
+    }
+
     fn ran(&self, report: &LineReport) -> CallToolResult {
         let (status, failure) = self.ended(report);
+        let failure = failure.filter(|failure| !(self.nonzero_is_success && failure.by_itself));
+        let failure = failure.map(|failure| failure.told);
         let mut object = Map::new();
         if let Some(failure) = &failure {
             object.insert("error".to_owned(), json!(failure));
@@ -96,6 +116,9 @@ impl Told {
             let statuses = report.stages.iter().map(|stage| stage.end.status()).collect::<Vec<_>>();
             object.insert("statuses".to_owned(), json!(statuses));
         }
+        if !self.ignored.is_empty() {
+            object.insert("env_ignored".to_owned(), json!(self.ignored));
+        }
         let dropped = |captured: &Captured| {
             captured.dropped.map(|dropped| json!({"bytes": dropped.bytes, "lines": dropped.lines}))
         };
@@ -105,7 +128,15 @@ impl Told {
         if !truncated.is_empty() {
             object.insert("truncated".to_owned(), Value::Object(truncated));
         }
-        let Some(failure) = failure else { return CallToolResult::structured(Value::Object(object)) };
+        let Some(failure) = failure else {
+            let mut result = CallToolResult::structured(Value::Object(object));
+            if self.bare {
+                // Standard output always, so that there is a text; errors where there are any.
+                let errors = (!stderr.is_empty()).then(|| ContentBlock::text(stderr.clone()));
+                result.content = std::iter::once(ContentBlock::text(stdout.clone())).chain(errors).collect();
+            }
+            return result;
+        };
         let mut text = format!("Error executing command: {failure}");
         for (name, shown) in [("stdout", &stdout), ("stderr", &stderr)] {
             if !shown.is_empty() {
@@ -118,14 +149,15 @@ impl Told {
     }
 
     /// Status, and the sentence of a failure.
-    fn ended(&self, report: &LineReport) -> (i32, Option<String>) {
+    fn ended(&self, report: &LineReport) -> (i32, Option<Failure>) {
+        let here = |told: String| Some(Failure { told, by_itself: false });
         if let Some(stream) = report.exceeded {
             let name = if stream == Stream::Stdout { "stdout" } else { "stderr" };
-            return (-1, Some(format!("{name} exceeded output limit of {} bytes", self.output_bytes)));
+            return (-1, here(format!("{name} exceeded output limit of {} bytes", self.output_bytes)));
         }
         if report.timed_out {
             let seconds = report.timeout.as_secs_f64();
-            return (-1, Some(format!("Command timed out after {seconds} seconds")));
+            return (-1, here(format!("Command timed out after {seconds} seconds")));
         }
         let last = report.stages.len().saturating_sub(1);
         // A reader that has enough is no failure of those who write to it.
@@ -153,14 +185,25 @@ impl Told {
             },
             _ => format!("Command failed with exit status {status}"),
         };
-        (status, Some(failure))
+        let by_itself = matches!(stage.map(|stage| &stage.end), Some(StageEnd::Ran(Exit::Code(_))));
+        (status, Some(Failure { told: failure, by_itself }))
     }
 }
 
-/// The documented object of an error before anything ran.
-pub(super) fn error(message: &str) -> CallToolResult {
+/// Why a command failed.
+#[derive(Debug)]
+struct Failure {
+    /// The sentence that clients know.
+    told: String,
+    /// It ran to its own end, with a status.
+    by_itself: bool,
+}
+
+/// The documented object of an error before anything ran; its text is the sentence alone where it is `bare`.
+pub(super) fn error(message: &str, bare: bool) -> CallToolResult {
     let object = json!({"error": message, "status": 1, "stdout": "", "stderr": message, "execution_time": 0});
-    let mut result = CallToolResult::error(vec![ContentBlock::text(object.to_string())]);
+    let text = if bare { format!("Error executing command: {message}") } else { object.to_string() };
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     result.structured_content = Some(object);
     result
 }

@@ -34,7 +34,7 @@ fn takes() -> Value {
             "stdin": text(),
             "directory": {"type": "string", "description": "Working directory inside of the workspace"},
             "timeout": {"type": "integer", "minimum": 1, "description": "Seconds"},
-            "envs": {"type": "object", "additionalProperties": text(), "description": "Environment; names that the policy passes"}
+            "envs": {"type": "object", "additionalProperties": text(), "description": "Environment; other names than those that the policy passes are left out"}
         },
         "required": ["command"],
         "additionalProperties": false
@@ -52,7 +52,8 @@ fn gives() -> Value {
             "execution_time": {"type": "number", "description": "Seconds"},
             "error": text(),
             "statuses": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
-            "truncated": {"type": "object"}
+            "truncated": {"type": "object"},
+            "env_ignored": {"type": "array", "items": text()}
         },
         "required": ["stdout", "stderr", "status", "execution_time"]
     })

@@ -28,6 +28,8 @@ pub struct Job<E> {
     pub handle: Handle,
     /// When it was started.
     pub started_at: SystemTime,
+    /// How many were there before, and this one.
+    pub(super) number: u64,
     since: Instant,
     kill_asked: AtomicBool,
     ended: OnceLock<(Duration, E)>,
@@ -41,6 +43,7 @@ impl<E> Job<E> {
             id: format!("j{number}-{}", suffix()),
             handle,
             started_at: SystemTime::now(),
+            number,
             since: Instant::now(),
             kill_asked: AtomicBool::new(false),
             ended: OnceLock::new(),

@@ -4,8 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,23 +12,11 @@ use serde_json::Value;
 
 use super::{ALLOW, give, line};
 use crate::scan::root;
+use crate::shell_corpus::{collected, fill, in_shell};
 use crate::support::{Lab, Rules};
 
-/// As `tests/corpora/shell_lines.md` states them.
-const VARIABLES: [(&str, &str); 5] =
-    [("WORD", "alpha"), ("SPACED", "two  words"), ("FILE", "a.txt"), ("SUB", "dir"), ("EMPTY", "")];
 const ENVIRONMENT: &str = "set = { LC_ALL = \"C\", HOME = \"home\", WORD = \"alpha\", SPACED = \"two  words\", \
     FILE = \"a.txt\", SUB = \"dir\", EMPTY = \"\" }\npass = [\"A\", \"B\", \"_a1\", \"LC_ALL\", \"WORD\", \"HOME_DIR\"]";
-const FILES: [(&str, &str); 8] = [
-    ("a.txt", "apple\nbanana\ncherry\n"),
-    ("b.txt", "b2\nb1\nb1\n"),
-    ("with space.txt", "spaced\n"),
-    (".hidden", "hidden\n"),
-    ("dir/deep.txt", "deep\n"),
-    ("dir/other.txt", "other\n"),
-    ("dir/sub/x.txt", "x\n"),
-    ("home/note.txt", "note\n"),
-];
 /// Builtins of a shell that are programs here.
 const PROGRAMS: &str = "echo() { /usr/bin/echo \"$@\"; }; printf() { /usr/bin/printf \"$@\"; }; \
     test() { /usr/bin/test \"$@\"; }\n";
@@ -50,26 +36,6 @@ struct Done {
     files: BTreeMap<String, String>,
 }
 
-fn fill(at: &Path) {
-    for (name, content) in FILES {
-        let path = at.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-}
-
-fn collect(base: &Path, at: &Path, files: &mut BTreeMap<String, String>) {
-    for entry in fs::read_dir(at).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            collect(base, &path, files);
-        } else {
-            let name = path.strip_prefix(base).unwrap().to_str().unwrap().to_owned();
-            files.insert(name, fs::read_to_string(&path).unwrap());
-        }
-    }
-}
-
 /// Messages of programs without the directory that a shell finds them in, and of a shell without its name.
 fn plain(text: &str) -> String {
     let shell = Regex::new(r"\b(?:bash|dash): (?:(?:line )?\d+: )?").unwrap();
@@ -78,22 +44,8 @@ fn plain(text: &str) -> String {
 }
 
 fn by_shell(shell: &str, text: &str) -> Done {
-    let made = tempfile::tempdir().unwrap();
-    fill(made.path());
-    let options: &[&str] = if shell == "bash" { &["-O", "globstar"] } else { &[] };
-    let output = Command::new(shell)
-        .args(options)
-        .args(["-c", &format!("{PROGRAMS}{text}")])
-        .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
-        .envs(VARIABLES)
-        .envs([("HOME", "home"), ("LC_ALL", "C")])
-        .current_dir(made.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let mut files = BTreeMap::new();
-    collect(made.path(), made.path(), &mut files);
+    let path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+    let (output, mut files) = in_shell(shell, &format!("{PROGRAMS}{text}"), path);
     files.values_mut().for_each(|content| *content = plain(content));
     Done {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -113,8 +65,7 @@ fn here(text: &str) -> Result<Done, String> {
     if done["outcome"] == "denied" {
         return Err(done["rule"].as_str().unwrap().to_owned());
     }
-    let mut files = BTreeMap::new();
-    collect(&lab.ws(), &lab.ws(), &mut files);
+    let mut files = collected(&lab.ws());
     files.values_mut().for_each(|content| *content = plain(content));
     let word = |key: &str| done[key].as_str().unwrap_or_else(|| panic!("{text}: {done}")).to_owned();
     Ok(Done {

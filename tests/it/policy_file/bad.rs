@@ -84,7 +84,7 @@ const BAD: &[Row] = &[
     ("allow = [\"ls\"]\n[sandbox]\nrequire = [\"landlok>=6\"]", 4, "sandbox.require[0]", &["did you mean landlock>=N", "caps-empty", "no-network-routes", "policy-protected"]),
     ("allow = [\"ls\"]\n[sandbox]\nuser = \"0:0\"", 4, "sandbox.user", &["as root", "keep"]),
     // Audit (the sinks are checked in their own test) and toolkits.
-    ("allow = [\"ls\"]\n[audit]\non_failure = \"ignore\"", 4, "audit.on_failure", &["valid: refuse"]),
+    ("allow = [\"ls\"]\n[audit]\non_failure = \"ignore\"", 4, "audit.on_failure", &["valid: refuse, kill, exit, continue"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncommands = [\"lz\"]", 4, "toolkit.git.commands[0]", &["not allowed by this policy", "valid: ls"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncommands = []", 3, "toolkit.git.commands", &["admits nothing"]),
     ("allow = [\"ls\"]\n[toolkit.git]\ncomands = [\"ls\"]", 4, "toolkit.git.comands", &["unknown key", "did you mean commands?", "valid: commands, cwd, description, consent, limits"]),

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command as Process, Stdio};
 
 use cofferdam::syntax::expand::{Budget, Directory, Entry, Surroundings, arguments, single};
 use cofferdam::syntax::tree::{Command, Part, Word};
@@ -18,32 +17,7 @@ use serde_json::Value;
 
 use super::read;
 use crate::scan::root;
-
-/// As `tests/corpora/shell_lines.md` states them.
-const VARIABLES: [(&str, &str); 5] =
-    [("WORD", "alpha"), ("SPACED", "two  words"), ("FILE", "a.txt"), ("SUB", "dir"), ("EMPTY", "")];
-const FILES: [(&str, &str); 8] = [
-    ("a.txt", "apple\nbanana\ncherry\n"),
-    ("b.txt", "b2\nb1\nb1\n"),
-    ("with space.txt", "spaced\n"),
-    (".hidden", "hidden\n"),
-    ("dir/deep.txt", "deep\n"),
-    ("dir/other.txt", "other\n"),
-    ("dir/sub/x.txt", "x\n"),
-    ("home/note.txt", "note\n"),
-];
-const HOME: &str = "home";
-
-/// The fixture in a directory of its own.
-fn fixture() -> tempfile::TempDir {
-    let made = tempfile::tempdir().unwrap();
-    for (name, content) in FILES {
-        let path = made.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-    made
-}
+use crate::shell_corpus::{HOME, VARIABLES, filled, in_shell};
 
 struct Real<'r>(&'r Path);
 
@@ -72,21 +46,7 @@ struct Done {
 }
 
 fn run(shell: &str, line: &str) -> Done {
-    let made = fixture();
-    let options: &[&str] = if shell == "bash" { &["-O", "globstar"] } else { &[] };
-    let output = Process::new(shell)
-        .args(options)
-        .args(["-c", line])
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .envs(VARIABLES)
-        .envs([("HOME", HOME), ("LC_ALL", "C")])
-        .current_dir(made.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap_or_else(|problem| panic!("{shell}: {problem}"));
-    let mut files = BTreeMap::new();
-    collect(made.path(), made.path(), &mut files);
+    let (output, mut files) = in_shell(shell, line, std::env::var_os("PATH").unwrap());
     // A shell's own complaints name the line, and a tree is one line.
     let numbers = Regex::new(r"\b(bash|dash): (line )?\d+: ").unwrap();
     let text = |bytes: &[u8]| numbers.replace_all(&String::from_utf8_lossy(bytes), "$1: ").into_owned();
@@ -97,18 +57,6 @@ fn run(shell: &str, line: &str) -> Done {
         status: output.status.code(),
         succeeded: output.status.success(),
         files,
-    }
-}
-
-fn collect(base: &Path, at: &Path, files: &mut BTreeMap<String, String>) {
-    for entry in fs::read_dir(at).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            collect(base, &path, files);
-        } else {
-            let name = path.strip_prefix(base).unwrap().to_str().unwrap().to_owned();
-            files.insert(name, fs::read_to_string(&path).unwrap());
-        }
     }
 }
 
@@ -161,7 +109,7 @@ fn a_line_is_read_as_a_shell_reads_it() {
     let corpus = fs::read_to_string(root().join("tests/corpora/shell_lines.jsonl")).unwrap();
     let variables: BTreeMap<String, String> =
         VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let made = fixture();
+    let made = filled();
     let directory = Real(made.path());
     let seen = Surroundings { home: Some(HOME), variables: &variables, directory: &directory };
     let (mut compared, mut differ) = (0, Vec::new());

@@ -1,8 +1,9 @@
-//! Standard error as a sink: a copy that never delays a run, or the required sink of a container.
+//! Standard output and standard error as sinks: a copy that never delays a run, or the required sink of a
+//! container.
 //!
 //! Purpose: a reader that stopped reading must not stop the appliance. A thread of its own does the
-//! blocking writes; as a copy it drops what does not fit its queue, as the required sink it answers
-//! within [`PATIENCE`] or fails. Called by `mod.rs` and `writer.rs`.
+//! blocking writes; as the required sink it answers within [`PATIENCE`] or fails. Called by `sinks/mod.rs`
+//! and `audit/mod.rs`.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,14 +12,15 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
-use super::AuditError;
-use super::chain::Head;
-use super::store::{Medium, Tail};
+use super::form;
+use super::worker::{Failure, Outlet};
+use crate::audit::AuditError;
+use crate::audit::chain::Head;
+use crate::audit::medium::{Medium, Tail};
+use crate::config::Rendering;
 
 /// How long the required sink may take.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Batches that may wait for a slow reader of copies.
-const BACKLOG: usize = 256;
+const PATIENCE: Duration = Duration::from_millis(900);
 
 type Done = SyncSender<io::Result<()>>;
 
@@ -60,63 +62,76 @@ fn write_all(fd: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies of what the required sink took.
+/// A standard stream as a copy.
 #[derive(Debug)]
-pub(super) struct Copies {
-    pipe: Pipe,
-    dropped: u64,
-}
+pub(super) struct StdioLines(OwnedFd);
 
-impl Copies {
-    pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self { pipe: Pipe::start(fd, BACKLOG)?, dropped: 0 })
-    }
-
-    /// Hands over the first `count` bytes of `bytes`, if there is room.
-    pub(super) fn send(&mut self, mut bytes: Vec<u8>, count: usize) {
-        bytes.truncate(count);
-        if bytes.is_empty() {
-            return;
-        }
-        if self.pipe.to.try_send((bytes, None)).is_err() {
-            self.dropped += 1;
-            if self.dropped.is_power_of_two() {
-                tracing::warn!(
-                    dropped = self.dropped,
-                    "audit: standard error does not keep up; copies are dropped"
-                );
-            }
-        }
+impl StdioLines {
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self(fd)
     }
 }
 
-/// Standard error as the only, hence required, sink. Its chain starts anew with each process: there
+impl Outlet for StdioLines {
+    fn connect(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Waits as long as the reader does not read: it is the thread's own time, and a part of a line that is
+    /// under way cannot be taken back.
+    fn send(&mut self, _native: &[u8], shown: &[u8]) -> Result<(), Failure> {
+        let mut line = Vec::with_capacity(shown.len() + 1);
+        line.extend_from_slice(shown);
+        line.push(b'\n');
+        write_all(&self.0, &line).map_err(Failure::Link)
+    }
+}
+
+/// A standard stream as the only, hence required, sink. Its chain starts anew with each process: there
 /// is nothing to read back.
 #[derive(Debug)]
-pub(super) struct StderrMedium {
+pub(in crate::audit) struct StdioMedium {
+    name: &'static str,
+    rendering: Rendering,
     pipe: Pipe,
     late: Option<Receiver<io::Result<()>>>,
 }
 
-impl StderrMedium {
-    pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
+impl StdioMedium {
+    pub(in crate::audit) fn new(name: &'static str, fd: OwnedFd, rendering: Rendering) -> io::Result<Self> {
         // No backlog: one batch at a time, or the order of what is refused would be unknown.
-        Ok(Self { pipe: Pipe::start(fd, 1)?, late: None })
+        Ok(Self { name, rendering, pipe: Pipe::start(fd, 1)?, late: None })
+    }
+
+    fn fail(&self, source: io::Error) -> AuditError {
+        AuditError { operation: "write", sink: self.name.to_owned(), source }
+    }
+
+    /// The batch in the form of this sink.
+    fn rendered(&self, native: &[u8]) -> Result<Vec<u8>, AuditError> {
+        if self.rendering == Rendering::Native {
+            return Ok(native.to_vec());
+        }
+        let mut out = Vec::with_capacity(native.len() * 2);
+        for line in native.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let shown = form::render(self.rendering, line).map_err(|why| self.fail(io::Error::other(why)))?;
+            out.extend_from_slice(&shown);
+            out.push(b'\n');
+        }
+        Ok(out)
     }
 }
 
-fn fail(source: io::Error) -> AuditError {
-    AuditError { operation: "write", sink: "standard error".to_owned(), source }
-}
-
-impl Medium for StderrMedium {
+impl Medium for StdioMedium {
     fn begin(&mut self, memory: Option<Head>) -> Result<Tail, AuditError> {
         if let Some(late) = self.late.take() {
             match late.try_recv() {
                 Ok(_) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {}
                 Err(std::sync::mpsc::TryRecvError::Empty) => {
                     self.late = Some(late);
-                    return Err(fail(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read")));
+                    return Err(
+                        self.fail(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read"))
+                    );
                 }
             }
         }
@@ -125,17 +140,17 @@ impl Medium for StderrMedium {
 
     fn append(&mut self, bytes: &[u8]) -> Result<usize, AuditError> {
         let (done, answer) = sync_channel(1);
-        match self.pipe.to.try_send((bytes.to_vec(), Some(done))) {
+        match self.pipe.to.try_send((self.rendered(bytes)?, Some(done))) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
-                return Err(fail(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read")));
+                return Err(self.fail(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read")));
             }
-            Err(TrySendError::Disconnected(_)) => return Err(fail(io::ErrorKind::BrokenPipe.into())),
+            Err(TrySendError::Disconnected(_)) => return Err(self.fail(io::ErrorKind::BrokenPipe.into())),
         }
         match answer.recv_timeout(PATIENCE) {
             Ok(Ok(())) => Ok(bytes.len()),
-            Ok(Err(error)) => Err(fail(error)),
-            Err(RecvTimeoutError::Disconnected) => Err(fail(io::ErrorKind::BrokenPipe.into())),
+            Ok(Err(error)) => Err(self.fail(error)),
+            Err(RecvTimeoutError::Disconnected) => Err(self.fail(io::ErrorKind::BrokenPipe.into())),
             Err(RecvTimeoutError::Timeout) => {
                 // The batch is under way and will stand there if the reader comes back.
                 self.late = Some(answer);
@@ -144,12 +159,12 @@ impl Medium for StderrMedium {
         }
     }
 
-    fn finish(&mut self, _whole: bool) {}
+    fn finish(&mut self, _whole: bool, _next: u64) {}
 
     fn sync(&mut self) -> Result<(), AuditError> {
         match &self.late {
             None => Ok(()),
-            Some(_) => Err(fail(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read"))),
+            Some(_) => Err(self.fail(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read"))),
         }
     }
 
@@ -157,12 +172,12 @@ impl Medium for StderrMedium {
         Ok(())
     }
 
-    fn keep_from(&mut self, _offset: u64) {}
+    fn keep_from(&mut self, _seq: u64) {}
 
     fn close(&mut self, _clean: bool) {}
 
     fn name(&self) -> String {
-        "standard error".to_owned()
+        self.name.to_owned()
     }
 }
 
@@ -171,19 +186,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_stops_does_not_stop_the_writer() {
-        let (_reader, writer) = nix::unistd::pipe().unwrap();
-        let mut copies = Copies::new(writer).unwrap();
-        for _ in 0..BACKLOG * 2 {
-            copies.send(vec![b'x'; 60_000], 60_000);
-        }
-        assert!(copies.dropped > 0);
-    }
-
-    #[test]
     fn the_required_sink_fails_when_its_reader_is_gone() {
         let (reader, writer) = nix::unistd::pipe().unwrap();
-        let mut medium = StderrMedium::new(writer).unwrap();
+        let mut medium = StdioMedium::new("standard error", writer, Rendering::Native).unwrap();
         assert_eq!(medium.append(b"one\n").unwrap(), 4);
         drop(reader);
         assert_eq!(medium.append(b"two\n").unwrap_err().source.kind(), io::ErrorKind::BrokenPipe);
@@ -192,7 +197,7 @@ mod tests {
     #[test]
     fn the_required_sink_fails_when_its_reader_sleeps() {
         let (_reader, writer) = nix::unistd::pipe().unwrap();
-        let mut medium = StderrMedium::new(writer).unwrap();
+        let mut medium = StdioMedium::new("standard error", writer, Rendering::Native).unwrap();
         medium.append(&vec![b'x'; 100_000]).unwrap();
         assert_eq!(medium.sync().unwrap_err().source.kind(), io::ErrorKind::TimedOut);
         assert!(medium.begin(None).is_err());
