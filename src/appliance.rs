@@ -174,6 +174,13 @@ impl Appliance {
         self.audit.server_stop().await
     }
 
+    /// Ends the launcher with all that runs, and the audit log, whoever still holds this value. For the end of a
+    /// process: tasks of its runtime may hold it a moment longer than the process lasts.
+    pub fn end(&self) {
+        self.launcher.end();
+        self.audit.end();
+    }
+
     /// The policy that judges.
     #[must_use]
     pub fn policy(&self) -> &Policy {
