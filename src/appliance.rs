@@ -62,6 +62,9 @@ pub enum StartError {
     /// The policy as a whole.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// It does not do what its own examples say.
+    #[error("examples of the policy do not hold ({0}); `cofferdam check` says more")]
+    Examples(String),
     /// The server's own walls.
     #[error(transparent)]
     Own(#[from] own::OwnError),
@@ -132,7 +135,9 @@ impl Appliance {
             walls = Some(own);
         }
         let host = host.map(|host| host::recorded(&config, launcher.facts(), &host, walls.as_ref()));
-        Ok(Self { host, ..Self::with(config, launcher)? })
+        let new = Self { host, ..Self::with(config, launcher)? };
+        let failed: Vec<String> = new.failed_examples().iter().map(ToString::to_string).collect();
+        if failed.is_empty() { Ok(new) } else { Err(StartError::Examples(failed.join("; "))) }
     }
 
     fn with(config: Arc<Config>, launcher: Launcher) -> Result<Self, StartError> {
