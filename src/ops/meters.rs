@@ -12,7 +12,7 @@ use crate::appliance::{LineOutcome, Outcome, Report};
 use crate::policy::Denial;
 use crate::run::Exit;
 
-/// Outcomes of a run, in the order of [`Ran`].
+/// Outcomes of a run, in the order of `Ran`.
 pub const OUTCOMES: [&str; 7] =
     ["success", "nonzero_exit", "timeout", "cancelled", "lost", "not_started", "unrecorded"];
 /// Rules that have a series of their own; refusals by others share one.
