@@ -54,12 +54,12 @@ fn seq_of(line: &str) -> Option<u64> {
 
 /// A number, or nothing where none is written.
 fn number(text: &str) -> Option<u64> {
-    if let Ok(number) = text.parse() { Some(number) } else { None }
+    text.parse().ok()
 }
 
 /// A time, or nothing where none is written: such a file is not rotated by its age.
 fn time(text: &str) -> Option<SystemTime> {
-    if let Ok(time) = humantime::parse_rfc3339(text) { Some(time) } else { None }
+    humantime::parse_rfc3339(text).ok()
 }
 
 /// `audit.jsonl` becomes `audit-000000000042.jsonl`.
