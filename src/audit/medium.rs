@@ -4,6 +4,7 @@
 //! rotated and has no room to look after. Implemented by `store.rs` and `sinks/stdio.rs`, called by `writer.rs`.
 
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 use super::AuditError;
 use super::chain::Head;
@@ -51,8 +52,8 @@ pub(super) trait Medium: Send {
     fn sync(&mut self) -> Result<(), AuditError>;
     /// Starts anew after a failure.
     fn reopen(&mut self) -> Result<(), AuditError>;
-    /// No run of ours that is still open has its start before the record `seq`.
-    fn keep_from(&mut self, seq: u64);
+    /// The runs of ours that are open have their starts at the records `open`; `next` is the number of the next.
+    fn keep(&mut self, open: &BTreeSet<u64>, next: u64);
     /// The end: `clean` says that no run is open.
     fn close(&mut self, clean: bool);
     /// Its name for people.

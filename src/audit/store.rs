@@ -5,8 +5,10 @@
 //! this process thinks it does, and what the chain's head is when another process wrote meanwhile.
 //! Called by `writer.rs` only.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -67,9 +69,9 @@ pub(super) struct FileStore {
     /// When a rotation failed.
     tried: Option<Instant>,
     looked: Option<(Instant, u64)>,
-    /// Files before this one that hold starts of ours, each with the number of its last record: our lock
-    /// there says that we live.
-    held: Vec<(u64, File)>,
+    /// Files before this one that hold starts of ours, each with the numbers of its records: our lock there says
+    /// that we live.
+    held: Vec<(RangeInclusive<u64>, File)>,
 }
 
 /// The directory of a log, made if it is not there.
@@ -130,7 +132,8 @@ impl FileStore {
                 self.moved = Some(name_of(&old)?);
             }
             // Our lock there goes with it, when no start of ours stands there any more.
-            self.held.push((memory.map_or(0, |head| head.seq), old));
+            let first = rotated::first(&old)?.map_or(0, |first| first.seq);
+            self.held.push((first..=memory.map_or(0, |head| head.seq), old));
             self.end = None;
             self.born = None;
             self.replaced = true;
@@ -249,11 +252,12 @@ impl FileStore {
         fault::named("audit:rotate:rename").map_or_else(|| rotated::put(&self.path, &old, &name), Err)?;
         let before = std::mem::replace(&mut self.file, file);
         locks::unlock_append(&before)?;
-        self.held.push((head.seq, before));
+        self.held.push((seq..=head.seq, before));
         self.end = Some(bytes.len() as u64);
         self.born = Some(SystemTime::now());
-        self.poisoned = false;
-        if let Err(error) = rotated::prune(&self.path, self.terms.rotation.keep) {
+        // An outage begins file after file: it must not push the records of before out.
+        let outage = std::mem::take(&mut self.poisoned);
+        if !outage && let Err(error) = rotated::prune(&self.path, self.terms.rotation.keep) {
             tracing::warn!(%error, "audit: rotated files could not be removed");
         }
         Ok((bytes, next))
@@ -353,9 +357,9 @@ impl Medium for FileStore {
             .map_err(|e| fail("lock", &self.path, e))
     }
 
-    fn keep_from(&mut self, seq: u64) {
-        self.held.retain(|(last, _)| *last >= seq);
-        if let Err(error) = self.instances.keep_from(seq) {
+    fn keep(&mut self, open: &BTreeSet<u64>, next: u64) {
+        self.held.retain(|(records, _)| !records.is_empty() && open.range(records.clone()).next().is_some());
+        if let Err(error) = self.instances.keep_from(open.first().copied().unwrap_or(next)) {
             tracing::warn!(%error, "audit: the instance list could not be written");
         }
     }

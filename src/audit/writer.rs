@@ -201,15 +201,15 @@ impl Writer {
         jobs.retain_mut(Job::is_recorded);
         if self.trouble.is_some() {
             if let Err(error) = self.probe() {
-                return self.refuse(jobs, 0, &error);
+                return self.refuse(jobs, &[], &error);
             }
             self.recovered();
         } else if !jobs.is_empty() {
             if let Err(error) = self.medium.room() {
-                return self.refuse(jobs, 0, &error);
+                return self.refuse(jobs, &[], &error);
             }
             if let Err(error) = self.rotate() {
-                return self.refuse(jobs, 0, &error);
+                return self.refuse(jobs, &[], &error);
             }
         }
         if jobs.is_empty() {
@@ -221,7 +221,9 @@ impl Writer {
         let attempt = self.attempt(&bodies, durable);
         match attempt.error {
             None => self.acknowledge(jobs, &attempt),
-            Some(error) => self.refuse(jobs, attempt.written, &error),
+            Some(error) => {
+                self.refuse(jobs, attempt.seqs.get(..attempt.written).unwrap_or_default(), &error);
+            }
         }
     }
 
@@ -298,106 +300,12 @@ impl Writer {
                 }
             }
         }
-        self.medium.keep_from(self.open.first().copied().unwrap_or(attempt.next));
+        self.medium.keep(&self.open, attempt.next);
     }
 
     fn ended(&mut self, start: Option<u64>) {
         if let Some(start) = start {
             self.open.remove(&start);
-        }
-    }
-
-    /// Answers a failure. The first `written` records stand in the medium all the same: a start among
-    /// them gets its end, an end among them is not written twice.
-    fn refuse(&mut self, jobs: Vec<Job>, written: usize, error: &AuditError) {
-        self.note_trouble(error);
-        let go_on = self.conduct.on_failure == OnFailure::Continue;
-        let (mut refused, mut unrecorded) = (0, 0);
-        let mut owed = Vec::new();
-        for (position, job) in jobs.into_iter().enumerate() {
-            let stands = position < written;
-            match job.reply {
-                Reply::Start(mut run, to) if go_on => {
-                    unrecorded += u64::from(!stands);
-                    if !stands {
-                        run.unrecorded();
-                    }
-                    drop(to.send(Ok(*run)));
-                }
-                Reply::Durable(to) if go_on => {
-                    unrecorded += u64::from(!stands);
-                    drop(to.send(Ok(())));
-                }
-                Reply::Start(run, to) => {
-                    refused += 1;
-                    run.refused(stands);
-                    drop(to.send(Err(error.again())));
-                }
-                Reply::Durable(to) => {
-                    refused += 1;
-                    drop(to.send(Err(error.again())));
-                }
-                Reply::End(start, to) if stands => {
-                    self.ended(start);
-                    if let Some(to) = to {
-                        drop(to.send(Ok(())));
-                    }
-                }
-                Reply::End(..) => owed.push(job),
-            }
-        }
-        if let Some(trouble) = &mut self.trouble {
-            trouble.refused += refused;
-            trouble.unrecorded += unrecorded;
-        }
-        self.last_room(owed, error);
-        if self.conduct.on_failure == OnFailure::Exit {
-            tracing::error!(%error, "audit: on_failure = \"exit\": the server ends");
-            std::process::exit(EXIT);
-        }
-    }
-
-    /// Ends of runs for which there is no room: the reserve is theirs. What does not fit waits in memory.
-    fn last_room(&mut self, mut owed: Vec<Job>, error: &AuditError) {
-        if !owed.is_empty() && is_full(error) {
-            // Freed just now or before: there may be room left in it.
-            self.medium.free_reserve();
-            let bodies: Vec<&str> = owed.iter().map(|job| job.body.as_str()).collect();
-            let written = self.attempt(&bodies, true).written;
-            for job in owed.drain(..written) {
-                if let Reply::End(start, to) = job.reply {
-                    self.ended(start);
-                    if let Some(to) = to {
-                        drop(to.send(Ok(())));
-                    }
-                }
-            }
-        }
-        for mut job in owed {
-            if let Reply::End(_, to) = &mut job.reply
-                && let Some(to) = to.take()
-            {
-                drop(to.send(Err(error.again())));
-            }
-            self.waiting.push(job);
-        }
-    }
-
-    fn note_trouble(&mut self, error: &AuditError) {
-        let trouble = || Trouble { since: Instant::now(), refused: 0, unrecorded: 0, why: error.to_string() };
-        if self.trouble.is_none() {
-            let what = match self.conduct.on_failure {
-                OnFailure::Refuse | OnFailure::Exit => "refusing runs until the sink takes records again",
-                OnFailure::Kill => "refusing runs, and killing those that go on",
-                OnFailure::Continue => "RUNS GO ON WITHOUT A RECORD (on_failure = \"continue\")",
-            };
-            tracing::error!(%error, "audit: {what}");
-        }
-        self.trouble.get_or_insert_with(trouble);
-        let mut health = self.queue.health();
-        health.refusing = Some(error.to_string());
-        if self.conduct.on_failure == OnFailure::Kill {
-            health.kill.cancel();
         }
     }
 
@@ -489,12 +397,7 @@ impl Writer {
     }
 }
 
-/// Whether room is what fails.
-fn is_full(error: &AuditError) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull, WriteZero};
-    matches!(error.source.kind(), StorageFull | QuotaExceeded | WriteZero)
-}
-
 mod covered;
+mod refusal;
 #[cfg(test)]
 mod tests;

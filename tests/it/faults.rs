@@ -8,7 +8,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
@@ -115,9 +115,23 @@ impl Faulty {
         Ran::of(&command.arg("--").arg(self.lab.probe()).args(LEAVE).output().unwrap())
     }
 
+    /// The records of the log, those of files that a failed sync has closed among them.
+    fn all(&self) -> Vec<Value> {
+        let log = self.lab.log();
+        let beside = fs::read_dir(log.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+        let closed = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with("log-") && name.ends_with(".jsonl")
+        };
+        let mut files: Vec<PathBuf> = beside.filter(closed).collect();
+        files.sort_unstable();
+        files.push(log);
+        files.iter().flat_map(|path| crate::support::records(path)).collect()
+    }
+
     /// Whether a run was begun; then it has exactly one end, and all of them are counted.
     fn begun(&self) -> Vec<Value> {
-        let records = self.lab.records();
+        let records = self.all();
         let ids = |kinds: &[&str]| -> Vec<String> {
             let mut found: Vec<String> = records
                 .iter()

@@ -5,6 +5,7 @@
 //! blocking writes; as the required sink it answers within [`PATIENCE`] or fails. Called by `sinks/mod.rs`
 //! and `audit/mod.rs`.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -172,7 +173,7 @@ impl Medium for StdioMedium {
         Ok(())
     }
 
-    fn keep_from(&mut self, _seq: u64) {}
+    fn keep(&mut self, _open: &BTreeSet<u64>, _next: u64) {}
 
     fn close(&mut self, _clean: bool) {}
 

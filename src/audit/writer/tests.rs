@@ -6,6 +6,7 @@ use crate::audit::queue::{MOST_BYTES, MOST_JOBS};
 use crate::audit::{
     Audit, Context, Ending, LimitFacts, Origin, RunDenied, RunEnd, RunStart, SandboxFacts, Stamps,
 };
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -73,7 +74,7 @@ impl Medium for Fake {
         Ok(())
     }
 
-    fn keep_from(&mut self, _seq: u64) {}
+    fn keep(&mut self, _open: &BTreeSet<u64>, _next: u64) {}
 
     fn close(&mut self, _clean: bool) {}
 
