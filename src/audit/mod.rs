@@ -18,6 +18,7 @@ mod escape;
 mod facts;
 pub mod hash;
 mod instances;
+mod itself;
 mod key;
 mod line;
 mod lines;

@@ -20,12 +20,13 @@ use super::facts::{
     ConsentFacts, Ending, PolicyLoad, PolicyReject, RunAsked, RunDenied, RunEnd, RunJudged, RunStart,
     ServerStart, Stamps,
 };
-use super::medium::Aside;
 use super::redact::{self, Found, Secrets};
-use super::sinks::Drops;
 
 /// Kept free for what a `run.end` says beyond its `run.start`.
 const RESERVE: usize = 1_300;
+
+/// What a list takes beyond its items, with the count of those that are left out and what is said of it beside.
+const LIST: usize = 160;
 
 /// A run's fields that its end repeats, and how people call it.
 #[derive(Debug)]
@@ -329,37 +330,41 @@ pub(super) fn run_end(site: &Site, shared: &Shared, facts: &RunEnd) -> Body {
     body.integer_if("memory_peak_bytes", facts.memory_peak_bytes);
     body.integer("procs_killed", facts.procs_killed);
     body.integer("procs_left", facts.procs_left);
-    if !facts.denied_syscalls.is_empty() {
-        body.list_within("denied_syscalls", &facts.denied_syscalls, 512, 64);
-    }
-    if facts.executed > 0 {
-        let lines: Vec<String> =
-            facts.executions.iter().map(|start| command_line(start, &mut found)).collect();
-        body.list_within("exec", &lines, 2048, 256);
-        body.integer("exec_count", facts.executed);
-        if let Some(fidelity) = facts.argv_fidelity {
-            body.plain("argv_fidelity", fidelity);
-        }
-    }
+    let mut last = Body::default();
     let code = facts.error_code.as_deref().or(match facts.ending {
         // The schema asks for a code with these; a caller that names none gets the outcome's name.
         Ending::SpawnError | Ending::SandboxError => Some(outcome),
         _ => None,
     });
     if let Some(code) = code {
-        body.plain("error_code", &code_of(code));
+        last.plain("error_code", &code_of(code));
     }
-    body.text_if("error_text", facts.error_text.as_deref(), 256, &mut found);
+    last.text_if("error_text", facts.error_text.as_deref(), 256, &mut found);
     if let Some(symbol) =
         facts.errno.map(|number| format!("{:?}", Errno::from_raw(number))).filter(|s| s.starts_with('E'))
     {
-        body.plain("errno", &symbol);
+        last.plain("errno", &symbol);
     }
-    body.message(&match (facts.ending, signal) {
+    last.message(&match (facts.ending, signal) {
         (Ending::Exited(code), _) => format!("{} exited {code}", shared.cmd),
         (_, Some(name)) => format!("{} ended: {outcome}, {name}", shared.cmd),
         _ => format!("{} ended: {outcome}", shared.cmd),
     });
+    // What the command has done comes last to its room: it chooses how much that is, and how long its arguments.
+    let room = |body: &Body| MAX_LINE.saturating_sub(ENVELOPE + body.len() + last.len() + LIST);
+    if !facts.denied_syscalls.is_empty() {
+        body.list_within("denied_syscalls", &facts.denied_syscalls, room(&body).min(512), 64);
+    }
+    if facts.executed > 0 {
+        let lines: Vec<String> =
+            facts.executions.iter().map(|start| command_line(start, &mut found)).collect();
+        body.list_within("exec", &lines, room(&body).min(2048), 256);
+        body.integer("exec_count", facts.executed);
+        if let Some(fidelity) = facts.argv_fidelity {
+            body.plain("argv_fidelity", fidelity);
+        }
+    }
+    body.raw(last.as_str());
     body
 }
 
@@ -463,52 +468,5 @@ pub(super) fn policy_reject(site: &Site, facts: &PolicyReject<'_>) -> Body {
     body.plain("error_code", facts.code);
     body.text("error_text", facts.text, 256, &mut found);
     body.message("policy rejected, the one in force stays");
-    body
-}
-
-/// `audit.gap`: so many requests were refused, or done without a record.
-pub(super) fn gap(site: &Site, gap: Duration, (refused, unrecorded): (u64, u64), why: &str) -> Body {
-    let mut body = Body::new(site, Level::Error, "audit.gap");
-    body.millis("gap_ms", gap);
-    body.integer("refused", refused);
-    let more = if unrecorded > 0 {
-        body.integer("unrecorded", unrecorded);
-        format!(", {unrecorded} went on without a record")
-    } else {
-        String::new()
-    };
-    body.message(&format!("audit gap: {why}; {refused} requests refused{more}"));
-    body
-}
-
-/// `audit.drop`: what a best-effort sink did not get.
-pub(super) fn dropped(site: &Site, drops: &Drops) -> Body {
-    let mut found = Found::default();
-    let mut body = Body::new(site, Level::Warning, "audit.drop");
-    body.text("sink", &drops.sink, 255, &mut found);
-    body.integer("dropped", drops.records);
-    body.integer("dropped_bytes", drops.bytes);
-    body.millis("gap_ms", drops.age);
-    body.text("error_text", &drops.why, 256, &mut found);
-    body.message(&format!("{} records did not reach {}", drops.records, cap(&drops.sink, 128)));
-    body
-}
-
-/// `audit.rotate`: the first record of a new file.
-pub(super) fn rotate(site: &Site, aside: &Aside) -> Body {
-    let mut body = Body::new(site, Level::Info, "audit.rotate");
-    let name = cap(&aside.file, 255);
-    body.plain("prev_file", &name);
-    body.integer("prev_records", aside.records);
-    body.message(&format!("audit log rotated: {name} is closed"));
-    body
-}
-
-/// `audit.recover`.
-pub(super) fn recover(site: &Site, torn: u64, lost: u64) -> Body {
-    let mut body = Body::new(site, Level::Warning, "audit.recover");
-    body.integer("torn_bytes", torn);
-    body.integer("lost_runs", lost);
-    body.message(&format!("audit log recovered: {torn} torn bytes, {lost} lost runs"));
     body
 }

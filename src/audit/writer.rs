@@ -14,9 +14,9 @@ use super::AuditError;
 use super::body::{Body, Site};
 use super::chain::{Head, MAX_LINE};
 use super::checkpoint::Checkpoints;
+use super::itself;
 use super::medium::Medium;
 use super::queue::{Job, Queue, Reply};
-use super::record;
 use super::recover;
 use super::sinks::Copies;
 use crate::config::{OnFailure, SyncPolicy};
@@ -180,7 +180,7 @@ impl Writer {
                 Err(error) => complaints.push(error.to_string()),
             }
             let drops: Vec<Body> =
-                self.copies.drops(all).iter().map(|drops| record::dropped(&self.site, drops)).collect();
+                self.copies.drops(all).iter().map(|drops| itself::dropped(&self.site, drops)).collect();
             let bodies: Vec<&str> = drops.iter().map(Body::as_str).collect();
             if !bodies.is_empty()
                 && let Some(error) = self.attempt(&bodies, false).error
@@ -236,7 +236,7 @@ impl Writer {
         self.rotate()?;
         let Some(trouble) = &self.trouble else { return Ok(()) };
         let refused = (trouble.refused, trouble.unrecorded);
-        let gap = record::gap(&self.site, trouble.since.elapsed(), refused, &trouble.why);
+        let gap = itself::gap(&self.site, trouble.since.elapsed(), refused, &trouble.why);
         self.attempt(&[gap.as_str()], true).error.map_or(Ok(()), Err)
     }
 
@@ -260,7 +260,7 @@ impl Writer {
         let site = Arc::clone(&self.site);
         let mut first = |mut head: Head, aside: &super::medium::Aside| {
             let mut out = Vec::new();
-            head.seal(record::rotate(&site, aside).as_str(), &mut out);
+            head.seal(itself::rotate(&site, aside).as_str(), &mut out);
             (out, head)
         };
         match self.medium.rotate(self.head, &mut first) {
@@ -327,17 +327,17 @@ impl Writer {
             out.push(b'\n');
         }
         if tail.junk > 0 || !tail.lost.is_empty() {
-            head.seal(record::recover(&self.site, tail.junk, tail.lost.len() as u64).as_str(), &mut out);
+            head.seal(itself::recover(&self.site, tail.junk, tail.lost.len() as u64).as_str(), &mut out);
         }
         for start in &tail.lost {
             head.seal(recover::lost_end(&self.site, start).as_str(), &mut out);
         }
         if let Some(why) = tail.gap {
-            head.seal(record::gap(&self.site, Duration::ZERO, (0, 0), why).as_str(), &mut out);
+            head.seal(itself::gap(&self.site, Duration::ZERO, (0, 0), why).as_str(), &mut out);
         }
         if let Some(file) = tail.moved {
             let aside = super::medium::Aside { file, records: 0 };
-            head.seal(record::rotate(&self.site, &aside).as_str(), &mut out);
+            head.seal(itself::rotate(&self.site, &aside).as_str(), &mut out);
         }
         let durable = durable || !out.is_empty();
         let mut marks: Vec<(usize, Head)> = Vec::with_capacity(bodies.len());

@@ -99,7 +99,7 @@ pub fn run(args: Args) -> ExitCode {
         Ok(way) => way,
         Err(error) => return failed(&error),
     };
-    let upkeep = match Upkeep::open(&upkeep, &toolkits, &config) {
+    let upkeep = match Upkeep::open(&upkeep, &policy, &toolkits, &config) {
         Ok(upkeep) => upkeep,
         Err(error) => return failed(&error),
     };

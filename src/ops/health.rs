@@ -8,16 +8,31 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{Live, metrics};
 use crate::mcp::http::Hub;
+
+/// Connections to the counters at the same time; more wait.
+const CONNECTIONS: usize = 64;
+/// How long one of them may take, from its first byte to its end.
+const TIME: Duration = Duration::from_secs(5);
+/// Most headers of a request, and bytes of its head.
+const HEADERS: usize = 64;
+const HEAD_BYTES: usize = 16 * 1024;
+/// How long to wait when the system has no descriptor left.
+const EXHAUSTED: Duration = Duration::from_millis(50);
 
 /// What makes a server ready.
 #[derive(Debug, Clone)]
@@ -73,7 +88,8 @@ impl Readiness {
         answer(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not ready", "reasons": reasons}))
     }
 
-    /// Answers on `listener` until `stop`.
+    /// Answers on `listener` until `stop`: one request a connection, so many of them, each within a time, because
+    /// nobody is asked who he is.
     ///
     /// # Errors
     /// The listener cannot be used.
@@ -86,7 +102,38 @@ impl Readiness {
             ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text)
         };
         let routes = self.routes().route("/metrics", get(page));
-        axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let next = async {
+                // Closed never: an error would mean that nobody is answered.
+                let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+                Ok::<_, io::Error>((listener.accept().await?.0, place))
+            };
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                accepted = next => accepted,
+            };
+            match accepted {
+                Ok((stream, place)) => {
+                    let service = TowerToHyperService::new(routes.clone());
+                    tokio::spawn(async move {
+                        let mut http = http1::Builder::new();
+                        http.keep_alive(false).max_headers(HEADERS).max_buf_size(HEAD_BYTES);
+                        let whole = http.serve_connection(TokioIo::new(stream), service);
+                        if let Err(error) = tokio::time::timeout(TIME, whole).await {
+                            tracing::debug!(%error, "a connection to the counters was cut off");
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // A client that is gone already is no reason; no descriptors left is one to wait.
+                    tracing::warn!(%error, "accepting a connection to the counters failed");
+                    tokio::time::sleep(EXHAUSTED).await;
+                }
+            }
+        }
     }
 }
 

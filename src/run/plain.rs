@@ -14,7 +14,8 @@
 //! - **Backspace** and every other C0 control but newline and tab go, and DEL. What was struck over stays.
 //! - **Invisible characters that reorder or hide text** are shown as `\u{202e}`: the bidirectional controls,
 //!   the deprecated format characters, U+200B, U+2060 to U+2064, U+FEFF, U+180E, line and paragraph
-//!   separators, interlinear annotations, the tag characters and the supplementary variation selectors.
+//!   separators, interlinear annotations, fillers, soft hyphens and whatever else Unicode calls ignorable, the
+//!   tag characters and the supplementary variation selectors.
 //!   U+200C and U+200D stay, with U+FE00 to U+FE0F: Persian, Indic scripts and emoji need them.
 //!
 //! Newlines always stay, so numbers of lines only grow. Nobody may take plain text for the bytes: positions
@@ -191,6 +192,11 @@ fn hides(letter: char) -> bool {
         | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{180e}'
         // Deprecated format characters, interlinear annotations.
         | '\u{206a}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}'
+        // The rest of Default_Ignorable_Code_Point: soft hyphen, grapheme joiner, fillers, vowels that are not shown,
+        // selectors of Mongolian, controls of shorthand and of music. Two that are not seen spell any text.
+        | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180d}'
+        | '\u{180f}' | '\u{3164}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
         // Tags and supplementary variation selectors: a whole text fits into them unseen.
         | '\u{e0000}'..='\u{e01ef}'
     )
@@ -203,6 +209,35 @@ mod tests {
 
     fn shown(text: &str) -> String {
         plain(text).0
+    }
+
+    #[test]
+    fn nothing_ignorable_is_left_but_what_scripts_and_emoji_need() {
+        // Default_Ignorable_Code_Point of the Unicode character database.
+        let ignorable = [
+            (0xad, 0xad),
+            (0x34f, 0x34f),
+            (0x61c, 0x61c),
+            (0x115f, 0x1160),
+            (0x17b4, 0x17b5),
+            (0x180b, 0x180f),
+            (0x200b, 0x200f),
+            (0x202a, 0x202e),
+            (0x2060, 0x206f),
+            (0x3164, 0x3164),
+            (0xfe00, 0xfe0f),
+            (0xfeff, 0xfeff),
+            (0xffa0, 0xffa0),
+            (0xfff0, 0xfff8),
+            (0x1bca0, 0x1bca3),
+            (0x1d173, 0x1d17a),
+            (0xe0000, 0xe01ef),
+        ];
+        for letter in ignorable.into_iter().flat_map(|(low, high)| low..=high).filter_map(char::from_u32) {
+            let stays = matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
+            assert_eq!(hides(letter), !stays, "{letter:?}");
+            assert!(crate::audit::is_risky(letter), "{letter:?}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod faults;
 mod grammar;
 mod groups;
 mod hidden;
+mod hostile;
 mod hostile_repository;
 mod hosts;
 mod house;

@@ -184,3 +184,35 @@ fn a_file_that_others_can_write_is_not_watched() {
     assert_eq!(output.status.code(), Some(125));
     assert!(String::from_utf8_lossy(&output.stderr).contains("chmod go-w"));
 }
+
+#[test]
+fn a_policy_behind_a_link_that_others_can_swap_is_not_read_again() {
+    let lab = Lab::new(&rules("[command.cat]\n"));
+    fs::rename(lab.policy(), lab.at("good.toml")).unwrap();
+    fs::create_dir(lab.at("shared")).unwrap();
+    fs::set_permissions(lab.at("shared"), fs::Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::symlink("../good.toml", lab.at("shared/policy.toml")).unwrap();
+    std::os::unix::fs::symlink("shared/policy.toml", lab.policy()).unwrap();
+    let served = Served::start(&lab);
+    let record = reload(&lab, &served);
+    assert_eq!(
+        (&record["event_type"], &record["error_code"]),
+        (&json!("policy.reject"), &json!("policy_untrusted"))
+    );
+    assert!(record["error_text"].as_str().unwrap().contains("can be written by others"), "{record}");
+    assert_eq!(served.stop(), Some(0));
+}
+
+#[test]
+fn another_redaction_is_not_said_to_be_in_force() {
+    let lab = Lab::new(&rules("[command.cat]\n"));
+    let served = Served::start(&lab);
+    let text = fs::read_to_string(lab.policy()).unwrap();
+    let more = text.replacen("[audit]\n", "[audit]\nredact = [\"acme-[0-9]+\"]\n", 1);
+    assert_ne!(more, text);
+    fs::write(lab.policy(), more).unwrap();
+    let record = reload(&lab, &served);
+    assert_eq!(record["error_code"], "policy_needs_restart", "{record}");
+    assert!(record["error_text"].as_str().unwrap().contains("audit.redact"), "{record}");
+    assert_eq!(served.stop(), Some(0));
+}

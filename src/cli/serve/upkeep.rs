@@ -52,7 +52,12 @@ impl Upkeep {
     ///
     /// # Errors
     /// What cannot be opened, and a file to watch that others can write.
-    pub(super) fn open(args: &UpkeepArgs, toolkits: &ToolkitArgs, config: &Config) -> Result<Self, String> {
+    pub(super) fn open(
+        args: &UpkeepArgs,
+        policy: &PolicyArgs,
+        toolkits: &ToolkitArgs,
+        config: &Config,
+    ) -> Result<Self, String> {
         let manager =
             Manager::of_environment().map_err(|e| format!("reaching the service manager failed: {e}"))?;
         let metrics = match args.metrics {
@@ -64,11 +69,12 @@ impl Upkeep {
         };
         let mut watched = Vec::new();
         if args.watch {
-            let Source::File(policy) = &config.source else {
+            let Source::File(real) = &config.source else {
                 return Err("--watch needs a policy file: name one with --policy".to_owned());
             };
-            trusted(config)?;
-            watched.push(policy.clone());
+            trusted(config, policy, toolkits)?;
+            // By the name that was given: a link that leads elsewhere from now on is a change.
+            watched.push(policy.policy.as_ref().unwrap_or(real).clone());
             watched.extend(config.grammars.iter().map(|grammar| grammar.path.clone()));
             watched.extend(toolkits.config.clone());
         }
@@ -127,13 +133,15 @@ impl Drop for Kept {
 /// Loads the policy of a running server again: whoever could write its file would choose what runs.
 pub(super) fn again(policy: &PolicyArgs, toolkits: &ToolkitArgs) -> Result<Config, Fault> {
     let config = policy.load_toolkits(toolkits).map_err(|error| Fault::Invalid(error.to_string()))?;
-    trusted(&config).map_err(Fault::Untrusted)?;
+    trusted(&config, policy, toolkits).map_err(Fault::Untrusted)?;
     Ok(config)
 }
 
-fn trusted(config: &Config) -> Result<(), String> {
-    match &config.source {
-        Source::File(path) => fixed::trusted(path, &config.workspace),
-        Source::Builtin | Source::Environment | Source::Program => Ok(()),
+/// Every file that is read again, by the name that it is read by.
+fn trusted(config: &Config, policy: &PolicyArgs, toolkits: &ToolkitArgs) -> Result<(), String> {
+    let grammars = config.grammars.iter().map(|grammar| &grammar.path);
+    for path in policy.policy.iter().chain(&toolkits.config).chain(grammars) {
+        fixed::trusted(path, &config.workspace)?;
     }
+    Ok(())
 }

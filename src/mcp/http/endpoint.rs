@@ -35,6 +35,22 @@ const NO_BUFFER: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Most bytes of a text of rmcp's that is told in our own words.
 const TOLD: usize = 4096;
 
+/// Counted among the requests that are being answered as long as the value lives.
+struct Answering<R>(Arc<Hub<R>>);
+
+impl<R> Answering<R> {
+    fn of(hub: &Arc<Hub<R>>) -> Self {
+        hub.counters.answering.up();
+        Self(Arc::clone(hub))
+    }
+}
+
+impl<R> Drop for Answering<R> {
+    fn drop(&mut self) {
+        self.0.counters.answering.down();
+    }
+}
+
 pub(super) async fn answer<R: Runner>(
     State(hub): State<Arc<Hub<R>>>,
     Extension(connection): Extension<Arc<Connection>>,
@@ -71,7 +87,7 @@ pub(super) async fn answer<R: Runner>(
         hub.counters.limited.up();
         return later(1, "too many requests at the same time (principal.NAME.requests)");
     };
-    let busy = connection.busy();
+    let (busy, answering) = (connection.busy(), Answering::of(&hub));
     request.extensions_mut().insert(Arc::new(Origin { caller, peer: connection.peer.clone() }));
     // No stream can be taken up again: who hangs up has cancelled.
     request.headers_mut().remove(RESUME);
@@ -95,7 +111,7 @@ pub(super) async fn answer<R: Runner>(
     if inner.is_end_stream() {
         alarm.disarm();
     }
-    Response::from_parts(parts, Body::new(Watched { inner, alarm, _held: (permit, busy) }))
+    Response::from_parts(parts, Body::new(Watched { inner, alarm, _held: (permit, busy, answering) }))
 }
 
 /// # Errors

@@ -103,3 +103,47 @@ proptest! {
         prop_assert_eq!(whole(&path), 3);
     }
 }
+
+#[test]
+fn what_a_command_starts_and_is_refused_never_makes_its_record_too_long() {
+    let long = "d/".repeat(2_000);
+    let (cwd, text) = (PathBuf::from(&long), "n".repeat(500));
+    for (count, length) in [(8, 500), (40, 230), (20, 1_000), (400, 10)] {
+        let (_dir, path) = place();
+        let audit = open(&path).unwrap();
+        let argv: Vec<Vec<u8>> = vec![vec![b'a'; length]; count];
+        let context = Context {
+            client_name: Some(text.clone()),
+            client_version: Some(text.clone()),
+            session_id: Some(text.clone()),
+            request_id: Some(text.clone()),
+            ..context()
+        };
+        let env: Vec<String> = vec![text.clone(); 20];
+        wait(async {
+            let facts = RunStart { cwd: &cwd, exe: Some(&cwd), rule_id: &text, ..start(&argv, &env) };
+            let run = audit.run_start(&context, &facts).await.unwrap();
+            let facts = RunEnd {
+                denied_syscalls: (0..60).map(|number| format!("a_call_of_some_name_{number}=1")).collect(),
+                executions: vec![vec!["/usr/bin/ls".to_owned(), "Z".repeat(1_600)]; 30],
+                executed: 30,
+                argv_fidelity: Some("confirmed"),
+                error_code: Some(text.clone()),
+                error_text: Some(text.clone()),
+                errno: Some(2),
+                ..end(Ending::SandboxError)
+            };
+            audit.run_end(run, &facts).await.unwrap();
+        });
+        drop(audit);
+        for line in lines(&path) {
+            assert!(line.len() < 8_000, "{} bytes", line.len());
+            assert_valid(&serde_json::from_str(&line).unwrap());
+        }
+        let end = &records(&path)[1];
+        assert_eq!(end["exec_count"], 30);
+        assert!(end["exec"].as_array().unwrap().last().unwrap().as_str().unwrap().starts_with("…[+"));
+        assert!(!end["denied_syscalls"].as_array().unwrap().is_empty());
+        assert_eq!(whole(&path), 2);
+    }
+}
