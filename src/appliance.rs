@@ -62,6 +62,9 @@ pub enum StartError {
     /// The policy as a whole.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// It does not do what its own examples say.
+    #[error("examples of the policy do not hold ({0}); `cofferdam check` says more")]
+    Examples(String),
     /// The server's own walls.
     #[error(transparent)]
     Own(#[from] own::OwnError),
@@ -132,7 +135,9 @@ impl Appliance {
             walls = Some(own);
         }
         let host = host.map(|host| host::recorded(&config, launcher.facts(), &host, walls.as_ref()));
-        Ok(Self { host, ..Self::with(config, launcher)? })
+        let new = Self { host, ..Self::with(config, launcher)? };
+        let failed: Vec<String> = new.failed_examples().iter().map(ToString::to_string).collect();
+        if failed.is_empty() { Ok(new) } else { Err(StartError::Examples(failed.join("; "))) }
     }
 
     fn with(config: Arc<Config>, launcher: Launcher) -> Result<Self, StartError> {
@@ -172,6 +177,13 @@ impl Appliance {
     /// When the record could not be made durable.
     pub async fn stop(&self) -> Result<(), AuditError> {
         self.audit.server_stop().await
+    }
+
+    /// Ends the launcher with all that runs, and the audit log, whoever still holds this value. For the end of a
+    /// process: tasks of its runtime may hold it a moment longer than the process lasts.
+    pub fn end(&self) {
+        self.launcher.end();
+        self.audit.end();
     }
 
     /// The policy that judges.

@@ -147,7 +147,8 @@ impl Road {
         let limits = rlimits::of(plan.limits(), &facts.hard_limits, facts.cgroup.counts_processes());
         let programs = &self.policy.config().programs;
         let ready = Seam::default().pass(&plan, prepared, programs).await.expect("ready");
-        let mut running = self.launcher.run(&ready, prepared, limits, stdio).await.expect("start");
+        let mut running =
+            self.launcher.run(&ready, prepared, limits, stdio, Duration::ZERO).await.expect("start");
         let ended = running.ended().await.expect("end");
         (start.elapsed(), ended)
     }

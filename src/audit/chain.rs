@@ -102,7 +102,10 @@ pub(super) fn read(line: &[u8]) -> Result<Link, Fault> {
 
 /// Chain and number of a line, unchecked.
 pub(super) fn place(line: &[u8]) -> Option<([u8; 36], u64)> {
-    frame(line).ok().map(|(chain, seq, _)| (chain, seq))
+    match frame(line) {
+        Ok((chain, seq, _)) => Some((chain, seq)),
+        Err(_) => None,
+    }
 }
 
 /// Chain, number and hash of the record before.

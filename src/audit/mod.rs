@@ -198,6 +198,13 @@ impl fmt::Debug for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Handle {
+    /// Writes what waits and ends the writer. Once more does nothing.
+    fn end(&self) {
         self.queue.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread
@@ -209,6 +216,11 @@ impl Drop for Handle {
 }
 
 impl Audit {
+    /// Writes what waits and ends the writer, whoever still holds the log: nothing is recorded afterwards.
+    pub fn end(&self) {
+        self.0.end();
+    }
+
     /// The directories that the sinks of `config` write in, made if they are not there.
     ///
     /// # Errors

@@ -102,10 +102,8 @@ impl PublicKey {
 
     /// Whether `signature` (base64) is one of this key over `head`.
     pub(super) fn signed(&self, head: &Head, signature: &str) -> bool {
-        let bytes = STANDARD.decode(signature).ok().and_then(|bytes| <[u8; 64]>::try_from(bytes).ok());
-        bytes.is_some_and(|bytes| {
-            self.key.verify_strict(statement(head).as_bytes(), &Signature::from_bytes(&bytes)).is_ok()
-        })
+        let Ok(Ok(bytes)) = STANDARD.decode(signature).map(<[u8; 64]>::try_from) else { return false };
+        self.key.verify_strict(statement(head).as_bytes(), &Signature::from_bytes(&bytes)).is_ok()
     }
 }
 
@@ -168,7 +166,7 @@ fn der(text: &str, label: &str, prefix: &[u8]) -> Option<[u8; 32]> {
     let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;
     let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;
     let body: String = body.chars().filter(|character| !character.is_ascii_whitespace()).collect();
-    let bytes = STANDARD.decode(body).ok()?;
+    let Ok(bytes) = STANDARD.decode(body) else { return None };
     bytes.strip_prefix(prefix)?.try_into().ok()
 }
 

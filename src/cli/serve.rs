@@ -136,6 +136,7 @@ pub fn run(args: Args) -> ExitCode {
     });
     // A blocking read of standard input cannot be taken back: it must not hold up the end.
     runtime.shutdown_background();
+    live.now().end();
     status
 }
 

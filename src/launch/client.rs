@@ -229,8 +229,14 @@ impl Launcher {
 }
 
 impl Drop for Launcher {
-    /// Ends it now, whatever task still makes a stub: what it leaves must be gone with us.
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Launcher {
+    /// Ends it now, whatever task still makes a stub or holds this value: what it leaves must be gone with us.
+    pub fn end(&self) {
         // A thread that panicked with a lock leaves it to the end of the process.
         if let (Ok(mut control), Ok(mut warm)) = (self.inner.control.lock(), self.inner.warm.lock()) {
             warm.clear();

@@ -170,7 +170,7 @@ def by_socket(what, *more_files):
         devices = [line.split(":")[0].strip() for line in seen.stdout.splitlines() if ":" in line]
         check(f"{what}: its network has lo alone and no route", seen.returncode == 0 and devices == ["lo"], seen)
         said = stack.compose("--profile", "agent", "run", "--rm", "-T", "agent")
-        check(f"{what}: a client lists, runs, is refused, follows a job", "agent: done" in said.stdout,
+        check(f"{what}: a client lists, runs, is refused, streams, follows a job", "agent: done" in said.stdout,
               said.stdout + said.stderr)
         if not more_files:
             siem(stack, what)

@@ -75,6 +75,16 @@ fn status_125_when_the_policy_is_bad_and_nothing_runs() {
 }
 
 #[test]
+fn status_125_when_the_policy_does_not_do_what_its_examples_say() {
+    let lab = Lab::plain();
+    let commands = "[command.cat]\nexamples.deny = [\"cat plain\"]\n".to_owned();
+    lab.write_policy(&Rules { commands, ..Rules::default() });
+    let ran = Ran::of(&lab.command("exec").args(["--", "cat", "plain"]).output().unwrap());
+    assert_eq!((ran.status, ran.stdout.as_str()), (125, ""));
+    assert!(ran.stderr.contains("examples.deny[0]") && ran.stderr.contains("must be refused"), "{ran:?}");
+}
+
+#[test]
 fn status_125_when_no_record_can_be_written_and_nothing_runs() {
     let lab = Lab::new(&Rules { write: true, ..Rules::default() });
     let made = lab.text("ws/made");

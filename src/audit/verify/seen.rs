@@ -29,6 +29,8 @@ pub(super) struct Seen<'a> {
 impl<'a> Seen<'a> {
     /// Reads a line; nothing where it is not one JSON object of text, or where a member comes twice.
     pub(super) fn read(line: &'a [u8]) -> Option<Self> {
-        serde_json::from_str(std::str::from_utf8(line).ok()?).ok()
+        let Ok(text) = std::str::from_utf8(line) else { return None };
+        let Ok(seen) = serde_json::from_str(text) else { return None };
+        Some(seen)
     }
 }
