@@ -93,7 +93,7 @@ fn canonical(config: &Config) -> Value {
 fn principal((name, one): (&String, &Principal)) -> Value {
     let hex =
         |token: &[u8; super::DIGEST]| token.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    json!({
+    let mut all = json!({
         "name": name,
         "tokens": sorted(one.tokens.iter().map(hex)),
         "token_file": one.token_file.as_ref().map(|path| path.display().to_string()),
@@ -101,11 +101,15 @@ fn principal((name, one): (&String, &Principal)) -> Value {
         "toolkits": one.toolkits.as_ref().map(sorted),
         "limits": [one.jobs, one.max_jobs, Some(one.sessions), Some(one.requests)],
         "requests_per_minute": one.requests_per_minute,
-    })
+    });
+    if let Some(all) = all.as_object_mut().filter(|_| !one.certificates.is_empty()) {
+        all.insert("certificates".to_owned(), sorted(one.certificates.iter().map(hex)).into());
+    }
+    all
 }
 
 fn http(http: &HttpConfig) -> Value {
-    json!([
+    let mut all = json!([
         sorted(&http.hosts),
         sorted(&http.origins),
         http.resource,
@@ -114,7 +118,12 @@ fn http(http: &HttpConfig) -> Value {
         nanos(http.session_idle),
         nanos(http.read_timeout),
         nanos(http.drain),
-    ])
+    ]);
+    if let Some((all, tls)) = all.as_array_mut().zip(http.tls.as_ref()) {
+        let path = |path: &std::path::PathBuf| path.display().to_string();
+        all.push(json!([path(&tls.certificate), path(&tls.key), tls.client_ca.as_ref().map(path)]));
+    }
+    all
 }
 
 fn forward(sink: &Forward) -> String {

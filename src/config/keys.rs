@@ -201,6 +201,7 @@ pub const KEYS: &[Key] = &[
     key("server", "compat_text", Kind::Choice(&["off", "1.1.14"]), "off", "texts of shell_execute: off for the documented object, 1.1.14 for stdout and stderr as texts of their own, as that release of mcp-shell-server sends them"),
     key("server", "instructions", Kind::Text, "absent", "text for the agent, before the instructions of cofferdam"),
     key("server", "http", Kind::Section("server.http"), "", "the listener of serve --listen and --unix"),
+    key("server", "tls", Kind::Section("server.tls"), "absent", "TLS on the address of serve --listen; without it a TCP address speaks plain text"),
     key("server.http", "hosts", Kind::List, "[]", "Host values that are accepted beside loopback names and the address itself: name, or name:port"),
     key("server.http", "origins", Kind::List, "[]", "Origin values that are accepted, exactly, beside the address itself: https://app.example:443"),
     key("server.http", "resource", Kind::Text, "that of the address", "URL that clients know the endpoint by (RFC 9728)"),
@@ -210,8 +211,13 @@ pub const KEYS: &[Key] = &[
     key("server.http", "read_timeout", Kind::Duration(100, 3600 * SECOND), "10s", "how long the head of a request may take, and then its body"),
     key("server.http", "drain", Kind::Duration(0, 3600 * SECOND), "5s", "how long runs may go on after SIGTERM before they are killed"),
 
+    key("server.tls", "certificate", Kind::Text, "required", "absolute path of the server's certificate in PEM, and those between it and its CA; read at start and again at SIGHUP"),
+    key("server.tls", "key", Kind::Text, "required", "absolute path of its private key in PEM; no command may see it, nor other users"),
+    key("server.tls", "client_ca", Kind::Text, "absent", "absolute path of the CA certificates in PEM that sign those of clients (principal.NAME.certificate_sha256)"),
+
     key("principal.NAME", "token_sha256", Kind::List, "[]", "SHA-256 of each of its bearer tokens, 64 hex digits (printf %s TOKEN | sha256sum)"),
     key("principal.NAME", "token_file", Kind::Text, "absent", "absolute path of a file with its tokens, one a line; read at start and again at SIGHUP"),
+    key("principal.NAME", "certificate_sha256", Kind::List, "[]", "SHA-256 of each of its client certificates (openssl x509 -noout -fingerprint -sha256), signed by server.tls.client_ca"),
     key("principal.NAME", "uid", Kind::List, "[]", "users (\"1000\") whose processes it is on a Unix socket when they send no token"),
     key("principal.NAME", "toolkits", Kind::List, "every toolkit", "prefixes that it may use; command_run and shell_execute only where it is one"),
     key("principal.NAME", "jobs", Kind::Count(1, 4096), "limits.jobs", "its runs at the same time, background jobs included"),

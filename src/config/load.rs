@@ -188,9 +188,19 @@ fn assemble<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> Option<Confi
     let toolkits = toolkits::read(loader, root, &names, &limits, workspace.as_ref());
     let server = toolkits::server(loader, root);
     let (http, principals) = (principals::http(loader, root), principals::read(loader, root, &toolkits));
+    principals::certified(loader, root, &http, &principals);
     unasked(loader, root, &names, &toolkits);
     let of_commands = names.commands.values().flat_map(|command| command.read.iter().chain(&command.execute));
-    records::hidden_key(loader, root, &audit, sandbox.read.iter().chain(of_commands).cloned());
+    let granted: Vec<_> = sandbox.read.iter().chain(of_commands).cloned().collect();
+    let at = |name| root.get(name).map_or(0, |item| item.at);
+    if let Some(asked) = &audit.checkpoint {
+        records::hidden_key(loader, (at("audit"), "audit.checkpoint_key"), &asked.key, &granted);
+    }
+    if let Some(tls) = &http.tls {
+        let below = workspace.iter().map(|workspace| workspace.path.clone());
+        let granted: Vec<_> = granted.into_iter().chain(below).collect();
+        records::hidden_key(loader, (at("server"), "server.tls.key"), &tls.key, &granted);
+    }
     Some(Config {
         source: loader.source.clone(),
         digest: String::new(),

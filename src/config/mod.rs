@@ -47,7 +47,7 @@ pub use kernel::Switch;
 pub use load::LoadOptions;
 pub use manifest::Manifest;
 pub(crate) use manifest::json_kind;
-pub use principals::{DIGEST, HttpConfig, Principal};
+pub use principals::{DIGEST, HttpConfig, Principal, TlsConfig};
 pub use toolkits::{Offered, ServerIdentity, Toolkit};
 pub use values::Requirement;
 

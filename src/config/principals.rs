@@ -1,6 +1,6 @@
 //! Principals: who may call over HTTP or a Unix socket, and with what; and the listener's own settings.
 //!
-//! Purpose: `[principal.NAME]` and `[server.http]` of a policy. Inputs: the text alone; token files are read by
+//! Purpose: `[principal.NAME]`, `[server.http]` and `[server.tls]` of a policy. Inputs: the text alone; token files are read by
 //! the server at its start and again at SIGHUP, so that a rotation needs no new policy. Called by `load.rs`;
 //! what it gives is read by `mcp/http/` and the digest.
 
@@ -24,6 +24,8 @@ pub struct Principal {
     pub tokens: Vec<[u8; DIGEST]>,
     /// File with further tokens, one a line.
     pub token_file: Option<PathBuf>,
+    /// SHA-256 of each of its client certificates (of the DER, as `openssl x509 -fingerprint` has it).
+    pub certificates: Vec<[u8; DIGEST]>,
     /// Users whose processes it is on a Unix socket when they send no token.
     pub uids: Vec<u32>,
     /// Prefixes that it may use; `None` means all.
@@ -45,6 +47,7 @@ impl Default for Principal {
         Self {
             tokens: Vec::new(),
             token_file: None,
+            certificates: Vec::new(),
             uids: Vec::new(),
             toolkits: None,
             jobs: None,
@@ -75,6 +78,19 @@ pub struct HttpConfig {
     pub read_timeout: Duration,
     /// How long runs may go on after SIGTERM.
     pub drain: Duration,
+    /// TLS on a TCP address; `None`: plain text.
+    pub tls: Option<TlsConfig>,
+}
+
+/// `[server.tls]`: files in PEM, read by the server at its start and again at SIGHUP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The server's certificate, and those between it and its CA.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Who signs certificates of clients; `None`: clients are not asked for any.
+    pub client_ca: Option<PathBuf>,
 }
 
 impl Default for HttpConfig {
@@ -88,6 +104,7 @@ impl Default for HttpConfig {
             session_idle: Duration::from_secs(30 * 60),
             read_timeout: Duration::from_secs(10),
             drain: Duration::from_secs(5),
+            tls: None,
         }
     }
 }
@@ -124,6 +141,48 @@ pub(super) fn http<'t>(loader: &mut Loader<'t, '_>, root: &Section<'t>) -> HttpC
         session_idle,
         read_timeout,
         drain,
+        tls: tls(loader, &server),
+    }
+}
+
+fn tls<'t>(loader: &mut Loader<'t, '_>, server: &Section<'t>) -> Option<TlsConfig> {
+    let item = server.get("tls")?;
+    let (at, key) = (item.at, item.key.clone());
+    let section = loader.reader.subsection(server, "tls");
+    let mut file = |name| {
+        let word = Reader::text(&section, name)?;
+        values::absolute(&word.text).map_err(|what| loader.reader.problem(word.at, &word.key, what)).ok()
+    };
+    let (certificate, private, client_ca) = (file("certificate"), file("key"), file("client_ca"));
+    for name in ["certificate", "key"] {
+        if !section.is_written(name) {
+            loader.reader.problem(at, &key, format!("needs {name}: the absolute path of a PEM file"));
+        }
+    }
+    Some(TlsConfig { certificate: certificate?, key: private?, client_ca })
+}
+
+/// Certificates of clients and who signs them need each other: one alone would keep nobody out.
+pub(super) fn certified<'t>(
+    loader: &mut Loader<'t, '_>,
+    root: &Section<'t>,
+    http: &HttpConfig,
+    principals: &BTreeMap<String, Principal>,
+) {
+    let signed = http.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let mut listed = principals.iter().filter(|(_, one)| !one.certificates.is_empty()).map(|(name, _)| name);
+    match (signed, listed.next()) {
+        (false, Some(name)) => {
+            let at = root.get("principal").map_or(0, |item| item.at);
+            let key = format!("principal.{name}.certificate_sha256");
+            loader.reader.problem(at, &key, "is of no use without server.tls.client_ca, which signs it");
+        }
+        (true, None) => {
+            let at = root.get("server").map_or(0, |item| item.at);
+            let what = "is of no use without a principal.NAME.certificate_sha256";
+            loader.reader.problem(at, "server.tls.client_ca", what);
+        }
+        (true, Some(_)) | (false, None) => {}
     }
 }
 
@@ -139,18 +198,21 @@ pub(super) fn read<'t>(
             loader.reader.problem(word.at, &word.key, what);
         }
         let principal = one(loader, &section, toolkits);
-        let known =
-            !(principal.tokens.is_empty() && principal.uids.is_empty()) || section.is_written("token_file");
+        let nothing =
+            principal.tokens.is_empty() && principal.uids.is_empty() && principal.certificates.is_empty();
+        let known = !nothing || section.is_written("token_file");
         if !known {
-            let what = "has nothing it is known by: give it token_sha256, token_file or uid";
+            let what =
+                "has nothing it is known by: give it token_sha256, token_file, certificate_sha256 or uid";
             loader.reader.problem(word.at, &word.key, what);
         }
         for (other, earlier) in &found {
             let shared = principal.tokens.iter().any(|token| earlier.tokens.contains(token))
                 || principal.uids.iter().any(|uid| earlier.uids.contains(uid))
+                || principal.certificates.iter().any(|one| earlier.certificates.contains(one))
                 || (principal.token_file.is_some() && principal.token_file == earlier.token_file);
             if shared {
-                let what = format!("is known by the same token or user as principal.{other}");
+                let what = format!("is known by the same token, certificate or user as principal.{other}");
                 loader.reader.problem(word.at, &word.key, what);
             }
         }
@@ -170,6 +232,17 @@ fn one<'t>(
             Some(digest) => tokens.push(digest),
             None => {
                 let what = "is no SHA-256: write 64 hex digits (printf %s TOKEN | sha256sum)";
+                loader.reader.problem(word.at, &word.key, what);
+            }
+        }
+    }
+    let mut certificates = Vec::new();
+    for word in loader.reader.list(section, "certificate_sha256").unwrap_or_default() {
+        match fingerprint(&word.text) {
+            Some(digest) => certificates.push(digest),
+            None => {
+                let what =
+                    "is no SHA-256: write what openssl x509 -noout -fingerprint -sha256 says after the =";
                 loader.reader.problem(word.at, &word.key, what);
             }
         }
@@ -200,6 +273,7 @@ fn one<'t>(
     Principal {
         tokens,
         token_file,
+        certificates,
         uids,
         toolkits: listed.map(|words| words.into_iter().map(|word| word.text).collect()),
         jobs: own(loader, "jobs"),
@@ -225,6 +299,16 @@ fn digest(text: &str) -> Option<[u8; DIGEST]> {
         *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
     }
     Some(digest)
+}
+
+/// The same of a certificate, with or without the colons of openssl.
+fn fingerprint(text: &str) -> Option<[u8; DIGEST]> {
+    let colons = text.bytes().filter(|byte| *byte == b':').count();
+    if colons + 1 != DIGEST {
+        return digest(text);
+    }
+    let pairs = text.split(':').all(|pair| pair.len() == 2);
+    pairs.then(|| digest(&text.replace(':', ""))).flatten()
 }
 
 /// A name stands in every record: no text that could be taken for something else.
@@ -265,6 +349,12 @@ mod tests {
         for bad in ["", "ab", &hex[1..], &format!("{hex}0"), &hex.replace('a', "g")] {
             assert_eq!(digest(bad), None, "{bad}");
         }
+        let colons = vec!["AB"; 32].join(":");
+        assert_eq!(fingerprint(&colons), Some([0xab; 32]));
+        assert_eq!(fingerprint(&hex), Some([0xab; 32]));
+        for bad in [&colons[3..], &colons.replacen(":A", "A:", 1), ""] {
+            assert_eq!(fingerprint(bad), None, "{bad}");
+        }
         assert!(name("ci.bot-1@host").is_ok() && name("").is_err() && name("a b").is_err());
         assert!(host("mcp.example:8443").is_ok() && host("a@b").is_err() && host("a/b").is_err());
         assert!(url("https://a.example:1").is_ok() && url("a.example").is_err() && url("ftp://a").is_err());
@@ -277,6 +367,7 @@ mod tests {
             "version = 1\nallow = [\"ls\"]\n[workspace]\npath = \"/usr/share\"\n\
              [principal.a]\ntoken_sha256 = [\"{hex}\", \"x\"]\ntoolkits = [\"no\"]\n\
              [principal.b]\ntoken_sha256 = [\"{hex}\"]\nuid = [\"me\"]\n[principal.c]\n\
+             [principal.d]\ncertificate_sha256 = [\"{hex}\", \"x\"]\n[server.tls]\nkey = \"/usr/share/key\"\n\
              [server.http]\nhosts = [\"a/b\"]\norigins = [\"x\"]\n"
         );
         let faults = Config::from_str(&text, Source::Program, &LoadOptions::default());
@@ -289,6 +380,9 @@ mod tests {
             "principal.c: has nothing it is known by",
             "is no name or name:port",
             "is no URL",
+            "principal.d.certificate_sha256[1]: is no SHA-256",
+            "principal.d.certificate_sha256: is of no use without server.tls.client_ca",
+            "server.tls: needs certificate",
         ] {
             assert!(said.contains(part), "{part} is missing from\n{said}");
         }

@@ -2,15 +2,15 @@
 //!
 //! Called by `sections.rs` and `load.rs` only. Reports every fault to the reader and goes on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::CheckpointConfig;
 use super::load::Loader;
 use super::read::{Reader, Section};
 use super::sections::settled;
 use super::values;
 use super::workspace::Workspace;
-use super::{AuditConfig, CheckpointConfig};
 
 pub(super) fn redact<'t>(loader: &mut Loader<'t, '_>, section: &Section<'t>) -> Vec<regex::Regex> {
     let mut patterns = Vec::new();
@@ -62,22 +62,21 @@ pub(super) fn checkpoint<'t>(
     Some(CheckpointConfig { key, records, time })
 }
 
-/// The key of checkpoints lies where no command may read, whatever the rest of the policy grants.
-pub(super) fn hidden_key<'t>(
-    loader: &mut Loader<'t, '_>,
-    root: &Section<'t>,
-    audit: &AuditConfig,
-    granted: impl Iterator<Item = PathBuf>,
+/// A key lies where no command may read, whatever the rest of the policy grants. `at`: the key of the policy that
+/// names it, and where.
+pub(super) fn hidden_key(
+    loader: &mut Loader<'_, '_>,
+    (at, name): (usize, &str),
+    asked: &Path,
+    granted: &[PathBuf],
 ) {
-    let Some(asked) = &audit.checkpoint else { return };
-    let key = settled(&asked.key);
-    let at = root.get("audit").map_or(0, |item| item.at);
-    for path in granted.filter(|path| key.starts_with(settled(path))) {
+    let key = settled(asked);
+    for path in granted.iter().filter(|path| key.starts_with(settled(path))) {
         let what = format!(
             "commands may read {}, and with it the key {}: keep the key elsewhere",
             path.display(),
-            asked.key.display()
+            asked.display()
         );
-        loader.reader.problem(at, "audit.checkpoint_key", what);
+        loader.reader.problem(at, name, what);
     }
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::support::{Lab, Rules, eventually, kill};
 
@@ -25,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum At {
     Tcp(SocketAddr),
     Unix(PathBuf),
+    /// TLS to an address, as `localhost`.
+    Tls(SocketAddr, Arc<ClientConfig>),
 }
 
 /// A socket of either kind.
@@ -34,6 +38,13 @@ impl<T: Read + Write + Send> Wire for T {}
 impl At {
     pub(crate) fn connect(&self) -> Box<dyn Wire> {
         match self {
+            Self::Tls(address, config) => {
+                let stream = TcpStream::connect(address).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                let name = ServerName::try_from("localhost").unwrap();
+                let session = ClientConnection::new(Arc::clone(config), name).unwrap();
+                Box::new(StreamOwned::new(session, stream))
+            }
             Self::Tcp(address) => {
                 let stream = TcpStream::connect(address).unwrap();
                 stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -41,6 +41,7 @@ mod http;
 mod http_client;
 mod http_hostile;
 mod http_principals;
+mod http_tls;
 mod http_told;
 mod jobs;
 mod jobs_load;

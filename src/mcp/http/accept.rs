@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::{Extension, Router};
@@ -13,11 +13,14 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::bind::Kind;
 use super::hub::Hub;
+use super::tls::Tls;
 use crate::audit::Peer;
+use crate::config::DIGEST;
 use crate::mcp::runner::Runner;
 
 /// Most headers of a request; more are answered 431.
@@ -31,6 +34,8 @@ const EXHAUSTED: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer,
+    /// SHA-256 of the certificate that the client has shown; set by the handshake, before any request.
+    certificate: OnceLock<[u8; DIGEST]>,
     /// Requests that are being answered.
     at_work: AtomicUsize,
     /// When the last one ended.
@@ -42,10 +47,15 @@ impl Connection {
     fn new(peer: Peer) -> Self {
         Self {
             peer,
+            certificate: OnceLock::new(),
             at_work: AtomicUsize::new(0),
             since: Mutex::new(Instant::now()),
             evicted: CancellationToken::new(),
         }
+    }
+
+    pub(super) fn certificate(&self) -> Option<&[u8; DIGEST]> {
+        self.certificate.get()
     }
 
     /// It is at work as long as the value lives.
@@ -181,16 +191,65 @@ fn admit<R: Runner, S>(
     }
     hub.counters.open.up();
     let (hub, router, connections) = (Arc::clone(hub), router.clone(), Arc::clone(connections));
+    let tls = hub.tls();
     tokio::spawn(async move {
-        spoken(stream, &connection, &hub, router).await;
+        match tls {
+            None => spoken(stream, &connection, &hub, router, &CancellationToken::new()).await,
+            Some(tls) => {
+                if let Some(stream) = shaken(stream, &connection, &hub, &tls).await {
+                    spoken(stream, &connection, &hub, router, &tls.replaced).await;
+                }
+            }
+        }
         connections.leave(&connection);
         hub.counters.open.down();
     });
 }
 
-/// Serves one connection to its end.
-async fn spoken<R: Runner, S>(stream: S, connection: &Arc<Connection>, hub: &Hub<R>, router: Router)
+/// Shakes hands within the time that a head may take.
+async fn shaken<R: Runner, S>(
+    stream: S,
+    connection: &Connection,
+    hub: &Hub<R>,
+    tls: &Tls,
+) -> Option<Box<TlsStream<S>>>
 where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let shaking = tokio::time::timeout(hub.http.read_timeout, tls.accept(stream));
+    let shaken = tokio::select! {
+        biased;
+        () = connection.evicted.cancelled() => return None,
+        () = hub.draining.cancelled() => return None,
+        () = tls.replaced.cancelled() => return None,
+        shaken = shaking => shaken,
+    };
+    match shaken {
+        Ok(Ok((stream, shown))) => {
+            if let Some(shown) = shown {
+                connection.certificate.get_or_init(|| shown);
+            }
+            Some(stream)
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a handshake failed");
+            None
+        }
+        Err(_) => {
+            tracing::debug!("a handshake took too long");
+            None
+        }
+    }
+}
+
+/// Serves one connection to its end; once `over`, to the end of the request that it is at.
+async fn spoken<R: Runner, S>(
+    stream: S,
+    connection: &Arc<Connection>,
+    hub: &Hub<R>,
+    router: Router,
+    over: &CancellationToken,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = TowerToHyperService::new(router.layer(Extension(Arc::clone(connection))));
@@ -205,6 +264,7 @@ where
         () = connection.evicted.cancelled() => return,
         () = hub.stop.cancelled() => None,
         () = hub.draining.cancelled() => None,
+        () = over.cancelled() => None,
         ended = serving.as_mut() => Some(ended),
     };
     let ended = match ended {

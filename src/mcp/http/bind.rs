@@ -34,7 +34,7 @@ pub enum BindError {
     /// Everybody could call.
     #[error(
         "listening on {0} failed: without authentication only a loopback address may be served; add \
-         --token-file FILE or a [principal.NAME] with a token to the policy, or listen on 127.0.0.1"
+         --token-file FILE, or to the policy a [principal.NAME] with a token or certificate, or listen on 127.0.0.1"
     )]
     Open(SocketAddr),
 }

@@ -58,8 +58,8 @@ pub(super) async fn answer<R: Runner>(
 ) -> Response<Body> {
     let sent = auth::take(request.headers_mut());
     let who = match &sent {
-        Sent::Nothing => hub.who(None, &connection.peer),
-        Sent::Token(token) => hub.who(Some(token.as_slice()), &connection.peer),
+        Sent::Nothing => hub.who(None, connection.certificate(), &connection.peer),
+        Sent::Token(token) => hub.who(Some(token.as_slice()), connection.certificate(), &connection.peer),
         Sent::Unusable => Who::Nobody,
     };
     let caller = match who {

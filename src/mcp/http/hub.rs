@@ -14,6 +14,7 @@ use super::bind::Listener;
 use super::counters::Counters;
 use super::origin::Allowed;
 use super::principals::{Common, Make, Principals, Served};
+use super::tls::Tls;
 use super::tokens::{self, TokenError};
 use crate::audit::{Caller, Peer};
 use crate::config::{DIGEST, HttpConfig, Principal};
@@ -37,6 +38,8 @@ pub struct Hub<R> {
     pub counters: Counters,
     principals: Principals,
     tokens: RwLock<Vec<([u8; DIGEST], String)>>,
+    /// On a TCP address whose policy has it.
+    tls: Option<RwLock<Tls>>,
     served: RwLock<BTreeMap<String, Arc<Served>>>,
     service: StreamableHttpServerConfig,
     /// What answers in place of our tools, if something does.
@@ -63,8 +66,10 @@ impl<R: Runner> Hub<R> {
             .with_sse_retry(None)
             .with_max_request_body_bytes(MAX_LINE_BYTES)
             .with_cancellation_token(stop.child_token());
+        let tls = http.tls.as_ref().filter(|_| listener.address().is_some()).map(Tls::load).transpose()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let own = || match listener.address() {
-            Some(address) => format!("http://{address}{ENDPOINT}"),
+            Some(address) => format!("{scheme}://{address}{ENDPOINT}"),
             None => format!("http://localhost{ENDPOINT}"),
         };
         let resource = http.resource.clone().unwrap_or_else(own);
@@ -78,6 +83,7 @@ impl<R: Runner> Hub<R> {
             counters: Counters::default(),
             principals,
             tokens,
+            tls: tls.map(RwLock::new),
             served: RwLock::default(),
             service,
             other: OnceLock::new(),
@@ -86,15 +92,26 @@ impl<R: Runner> Hub<R> {
         })
     }
 
-    /// Reads the token files again. Sessions, jobs and calls under way go on.
+    /// Reads the token files and those of TLS again. Sessions, jobs and calls under way go on; a connection whose
+    /// handshake was under the old ones ends after the request that it is at.
     ///
     /// # Errors
-    /// A file that gives no tokens: the old ones stay in force.
+    /// A file that gives no tokens or no TLS: all of the old ones stay in force.
     pub fn rotate(&self) -> Result<usize, TokenError> {
         let fresh = self.principals.tokens()?;
         let count = fresh.len();
+        if let (Some(now), Some(config)) = (&self.tls, &self.http.tls) {
+            let fresh = Tls::load(config)?;
+            let old = std::mem::replace(&mut *now.write().unwrap_or_else(PoisonError::into_inner), fresh);
+            old.replaced.cancel();
+        }
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(count)
+    }
+
+    /// What a new connection has to shake hands with.
+    pub(super) fn tls(&self) -> Option<Tls> {
+        self.tls.as_ref().map(|tls| tls.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// Whether nothing new is begun any more.
@@ -109,14 +126,24 @@ impl<R: Runner> Hub<R> {
         self.all().iter().map(|served| served.sessions.count()).sum()
     }
 
-    /// Who sends this: the owner of `token`, or the user at the other end of a socket.
-    pub(super) fn who(&self, token: Option<&[u8]>, peer: &Peer) -> Who {
+    /// Who sends this: the owner of `token`, of the certificate that the connection has shown, or the user at the
+    /// other end of a socket. Where it says so twice it must be the same.
+    pub(super) fn who(&self, token: Option<&[u8]>, certificate: Option<&[u8; DIGEST]>, peer: &Peer) -> Who {
+        let holds = |(_, one): &(&String, &Principal)| {
+            certificate.is_some_and(|shown| one.certificates.iter().any(|known| known == shown))
+        };
+        let certified = self.principals.0.iter().find(holds).map(|(name, _)| name);
         if let Some(token) = token {
             let known = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
             return match tokens::owner(&known, token) {
-                Some(name) => Who::Known(caller(name, "bearer")),
-                None => Who::Nobody,
+                Some(name) if certified.is_none_or(|other| other == name) => {
+                    Who::Known(caller(name, "bearer"))
+                }
+                _ => Who::Nobody,
             };
+        }
+        if let Some(name) = certified {
+            return Who::Known(caller(name, "mtls"));
         }
         if let Some(uid) = peer.uid {
             if let Some((name, _)) = self.principals.0.iter().find(|(_, one)| one.uids.contains(&uid)) {

@@ -1,7 +1,7 @@
 //! Serving over a listener, from the first connection to a clean end.
 //!
 //! Purpose: SIGTERM and SIGINT drain (nothing new is begun, what runs may end until the deadline, then it is
-//! killed and recorded); SIGHUP reads the token files again. Called by `cli/serve`.
+//! killed and recorded); SIGHUP reads the files of tokens and of TLS again. Called by `cli/serve`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,8 +87,8 @@ impl<R: Runner> Http<R> {
                 _ = interrupt.recv() => break "SIGINT",
                 _ = hangup.recv() => {
                     match hub.rotate() {
-                        Ok(count) => tracing::info!("SIGHUP: token files read again, {count} tokens are valid"),
-                        Err(error) => tracing::error!("SIGHUP: the tokens stay as they were: {error}"),
+                        Ok(count) => tracing::info!("SIGHUP: token files and those of TLS read again, {count} tokens are valid"),
+                        Err(error) => tracing::error!("SIGHUP: the tokens stay as they were, and so does TLS: {error}"),
                     }
                 }
             }

@@ -16,7 +16,7 @@ const LONGEST: usize = 4096;
 /// Largest file of tokens.
 const LARGEST: u64 = 64 * 1024;
 
-/// Why a file gives no tokens.
+/// Why a file gives no tokens, or no TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// It cannot be read.
@@ -37,6 +37,9 @@ pub enum TokenError {
         /// What is wrong, and what to do.
         what: String,
     },
+    /// A file of `[server.tls]`.
+    #[error(transparent)]
+    Tls(#[from] super::tls::TlsError),
 }
 
 /// The digest under which a token is kept.
