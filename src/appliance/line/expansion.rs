@@ -245,8 +245,8 @@ mod tests {
             variables: BTreeMap::new(),
             request: Request::default(),
         };
-        let (denial, stage) = *expand(&list, &seen(Instant::now())).err().unwrap();
-        assert_eq!((denial.rule.as_str(), denial.reason), ("line.expansion", Reason::LimitTooHigh));
+        let (denial, stage) = *expand(&list, &seen(Instant::now())).unwrap_err();
+        assert_eq!((denial.rule.as_ref(), denial.reason), ("line.expansion", Reason::LimitTooHigh));
         assert!(stage.is_none(), "it is about the whole line");
         let expanded = expand(&list, &seen(Instant::now() + Duration::from_secs(3600))).unwrap();
         assert_eq!(expanded.stages.first().unwrap().request.argv, [b"echo".to_vec(), b"*".to_vec()]);
