@@ -1,7 +1,9 @@
 #!/bin/sh
 # Runs a benchmark driver, unchanged, against sh_run, shell_execute and command_run, and says of each whether
 # the driver came to its end. Usage: driver.sh DRIVER.py SERVER [options of the driver, such as --client mcp]
-# Called by maintainers; PYTHON names an interpreter with what the driver imports (psutil, mcp).
+# Called by maintainers; PYTHON names an interpreter with what the driver imports: psutil, and for `--client mcp` the
+# SDK before release 2 (pip install 'mcp<2' psutil), whose results have the `isError` that the driver reads. Under
+# release 2 the driver fails at the first call and never ends: each run is ended after LIMIT seconds (900).
 set -u
 [ $# -ge 2 ] || { echo "usage: driver.sh DRIVER.py SERVER [options of the driver]" >&2; exit 2; }
 driver=$(realpath "$1") || exit 2
@@ -26,7 +28,7 @@ path = "$place/tree"
 [server]
 tools = ["$tools"]
 POLICY
-    if "${PYTHON:-python3}" "$driver" --server "$server serve --policy $place/$tool.toml" \
+    if timeout "${LIMIT:-900}" "${PYTHON:-python3}" "$driver" --server "$server serve --policy $place/$tool.toml" \
         --cwd "$place/tree" --tool "$tool" --template "$template" "$@"; then
         echo "$tool: complete"
     else

@@ -159,3 +159,17 @@ fn one_deadline_ends_all_of_a_line() {
     assert_eq!(both["timed_out"], true, "the time of a line is that of all its commands: {both}");
     assert!(!lab.ws().join("made").exists());
 }
+
+#[test]
+fn patterns_that_take_longer_than_the_line_may_are_refused_and_nothing_is_made() {
+    let lab = writable();
+    // What is left at the deadline would be a command with fewer words than were asked for.
+    let done = line_with(&lab, &["--timeout", "1ns"], "touch made; echo *");
+    assert_eq!((&done["outcome"], &done["rule"]), (&json!("denied"), &json!("line.expansion")), "{done}");
+    assert_eq!(done["reason"], "limit_too_high", "{done}");
+    assert!(!lab.ws().join("made").exists());
+    let records = lab.records();
+    assert!(records.iter().all(|record| record["event_type"] != "run.start"), "nothing was started");
+    let denied: Vec<_> = records.iter().filter(|record| record["event_type"] == "run.denied").collect();
+    assert_eq!(denied.len(), 1, "{denied:?}");
+}

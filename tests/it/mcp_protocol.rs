@@ -326,6 +326,39 @@ async fn fault_16_more_runs_than_the_policy_allows_are_told_to_wait() {
 }
 
 #[tokio::test]
+async fn batches_take_half_of_the_places_and_leave_the_rest_to_other_calls() {
+    let mut client = Client::with_batches();
+    client.legacy().await;
+    let of = |program| json!({"commands": [{"command_type": "argv", "program": program, "args": ["a"]}]});
+    for id in 1..=33 {
+        let params = json!({"name": "command_run", "arguments": of("sleep")});
+        client.send(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+        client.calls.recv().await.unwrap();
+    }
+    let busy = client.call(34, "command_run", of("echo")).await;
+    assert_eq!(busy["result"]["isError"], true, "{busy}");
+    assert!(text(&busy).starts_with("busy: 66 calls may be under way, and half of them are"), "{busy}");
+    assert!(client.calls.try_recv().is_err(), "nothing ran");
+    let single = client.call(35, "sh_run", json!({"command": "echo"})).await;
+    assert_eq!(single["result"]["structuredContent"]["stdout"], "\n", "{single}");
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        .await;
+    let mut id = 36;
+    let done = tokio::time::timeout(Duration::from_secs(60), async {
+        loop {
+            let answer = client.call(id, "command_run", of("echo")).await;
+            if !text(&answer).starts_with("busy: ") {
+                break answer;
+            }
+            id += 1;
+        }
+    });
+    let done = done.await.expect("the place of a batch that was cancelled is free again");
+    assert_eq!(done["result"]["structuredContent"]["results"][0]["stdout"], "a\n", "{done}");
+}
+
+#[tokio::test]
 async fn a_cancelled_request_kills_its_run_and_is_not_answered() {
     let mut client = Client::start();
     client.legacy().await;

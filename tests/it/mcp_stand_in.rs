@@ -23,6 +23,7 @@ struct Fake {
     names: Vec<String>,
     ttl: Duration,
     kept: usize,
+    batches: bool,
 }
 
 /// What the stand-in keeps of each stream.
@@ -48,6 +49,7 @@ impl Runner for Fake {
             max_jobs: 2,
             max_finished_jobs: 3,
             job_ttl: self.ttl,
+            batch: self.batches.then(|| Kit { names: self.names.clone(), ..Kit::default() }),
             ..Offer::default()
         }
     }
@@ -186,18 +188,23 @@ impl Client {
     }
 
     pub(crate) fn with_names(names: Vec<String>) -> Self {
-        Self::with(names, Duration::from_secs(600), KEPT)
+        Self::with(names, Duration::from_secs(600), KEPT, false)
+    }
+
+    /// One that may call `command_run`.
+    pub(crate) fn with_batches() -> Self {
+        Self::with(vec!["echo".to_owned(), "sleep".to_owned()], Duration::from_secs(600), KEPT, true)
     }
 
     pub(crate) fn with_ttl(ttl: Duration) -> Self {
-        Self::with(vec!["echo".to_owned()], ttl, KEPT)
+        Self::with(vec!["echo".to_owned()], ttl, KEPT, false)
     }
 
     pub(crate) fn with_kept(kept: usize) -> Self {
-        Self::with(vec!["hold".to_owned()], Duration::from_secs(600), kept)
+        Self::with(vec!["hold".to_owned()], Duration::from_secs(600), kept, false)
     }
 
-    fn with(names: Vec<String>, ttl: Duration, kept: usize) -> Self {
+    fn with(names: Vec<String>, ttl: Duration, kept: usize, batches: bool) -> Self {
         let (calls_in, calls) = mpsc::unbounded_channel();
         let killed = Arc::new(AtomicUsize::new(0));
         let finish = Arc::new(Notify::new());
@@ -208,6 +215,7 @@ impl Client {
             names,
             ttl,
             kept,
+            batches,
         };
         let fake = Arc::new(fake);
         let (to, reader) = tokio::io::duplex(1 << 16);

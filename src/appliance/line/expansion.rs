@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::files::Files;
 use super::plan::{Entry, Expanded, Member, Pipeline, Redirection, Stage, Target};
@@ -26,8 +26,8 @@ pub(super) struct Seen {
     pub(super) config: Arc<Config>,
     /// Finds the files; without one, patterns match nothing.
     pub(super) opener: Option<Opener>,
-    /// From then on patterns match nothing.
-    pub(super) until: Option<Instant>,
+    /// From then on patterns match nothing, and the line is refused; and how long that is in all.
+    pub(super) until: Option<(Instant, Duration)>,
     /// Variables that the policy passes or sets.
     pub(super) variables: BTreeMap<String, String>,
     /// What every request of the line has.
@@ -44,7 +44,21 @@ pub(super) fn expand(list: &List, seen: &Seen) -> Result<Expanded, Refused> {
     let cwd = cwd.map_err(|error| whole(cwd_denial(&error)))?;
     let mut walk = Walk { seen, budget: Budget::default(), stages: Vec::new() };
     let list = walk.list(list, &cwd)?;
-    Ok(Expanded { list, stages: walk.stages })
+    // Words may lack what was not looked at any more.
+    match seen.until {
+        Some((until, bound)) if Instant::now() >= until => Err(late(bound)),
+        _ => Ok(Expanded { list, stages: walk.stages }),
+    }
+}
+
+/// The refusal of a line whose words were not known in time.
+pub(super) fn late(bound: Duration) -> Refused {
+    let message = format!(
+        "The patterns of the line were not matched against the files within its timeout of {} s.",
+        bound.as_secs_f64()
+    );
+    let denial = Denial::new("line.expansion", RuleKind::Limit, Reason::LimitTooHigh, message);
+    whole(denial.instead("narrow the patterns, or let a program search"))
 }
 
 struct Walk<'w> {
@@ -180,7 +194,12 @@ impl<'w> Walk<'w> {
         'w: 'f,
     {
         let Seen { config, opener, until, .. } = self.seen;
-        Files { opener: opener.as_ref(), until: *until, root: &config.workspace.path, cwd: cwd.path() }
+        Files {
+            opener: opener.as_ref(),
+            until: until.map(|(until, _)| until),
+            root: &config.workspace.path,
+            cwd: cwd.path(),
+        }
     }
 
     fn words(&mut self, words: &[Word], cwd: &Cwd) -> Result<Vec<Vec<u8>>, Problem> {
@@ -208,4 +227,28 @@ fn whole(denial: Denial) -> Refused {
 fn expansion(problem: &Problem) -> Denial {
     Denial::new("line.expansion", RuleKind::BuiltinDeny, Reason::ArgumentDenied, problem.to_string())
         .instead("write the words out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::config;
+    use crate::syntax::{Options, parse};
+
+    #[test]
+    fn a_line_whose_time_is_over_is_refused_and_not_run_with_fewer_words() {
+        let list = parse("echo *", Options::default()).unwrap();
+        let seen = |until| Seen {
+            config: Arc::new(config(&["echo"])),
+            opener: None,
+            until: Some((until, Duration::from_secs(9))),
+            variables: BTreeMap::new(),
+            request: Request::default(),
+        };
+        let (denial, stage) = *expand(&list, &seen(Instant::now())).unwrap_err();
+        assert_eq!((denial.rule.as_ref(), denial.reason), ("line.expansion", Reason::LimitTooHigh));
+        assert!(stage.is_none(), "it is about the whole line");
+        let expanded = expand(&list, &seen(Instant::now() + Duration::from_secs(3600))).unwrap();
+        assert_eq!(expanded.stages.first().unwrap().request.argv, [b"echo".to_vec(), b"*".to_vec()]);
+    }
 }

@@ -47,19 +47,12 @@ impl Appliance {
         let limits = self.config().limits_of(call.toolkit.as_deref());
         let bound = call.timeout.unwrap_or(limits.timeout).min(limits.max_timeout);
         let opener = Some(self.launcher.opener());
-        let until = Some(Instant::now() + bound);
+        let until = Some((Instant::now() + bound, bound));
         let seen = Seen { config: self.config().clone(), opener, until, variables, request };
         let list = call.list.clone();
         let work = tokio::task::spawn_blocking(move || expansion::expand(&list, &seen));
         // What is left of the work finds no more names from then on, and ends.
-        let expanded = tokio::time::timeout(bound, work).await.map_err(|_elapsed| {
-            let message = format!(
-                "The patterns of the line were not matched against the files within its timeout of {} s.",
-                bound.as_secs_f64()
-            );
-            let denial = Denial::new("line.expansion", RuleKind::Limit, Reason::LimitTooHigh, message);
-            Box::new((denial.instead("narrow the patterns, or let a program search"), None))
-        })?;
+        let expanded = tokio::time::timeout(bound, work).await.map_err(|_elapsed| expansion::late(bound))?;
         let expanded = expanded.map_err(|error| {
             let message = format!("expansion of the line failed inside of the server: {error}");
             Box::new((
