@@ -200,6 +200,8 @@ def siem(stack, what):
     wrong = run("podman", "exec", name, "cat", "/var/spool/rsyslog/not-understood")
     check(f"{what}: rsyslog has parsed every record", good and wrong.returncode != 0,
           f"{len(found)} of {len(stack.records())}; {wrong.stdout} {run('podman', 'logs', name).stderr}")
+    numbers = [line.split(" ")[0] for line in found]
+    check(f"{what}: … in their order", numbers == [str(r["seq"]) for r in stack.records()], numbers)
     kinds = {line.split(" ")[1] for line in found if " " in line}
     check(f"{what}: … and knows their fields", {"server.start", "run.start", "run.end", "run.denied"} <= kinds, kinds)
 
