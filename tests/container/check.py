@@ -1,6 +1,7 @@
 """The stack of compose.yaml and compose.http.yaml, brought up from images that are there, tried and taken down.
 
-    check.py DIR COFFERDAM      DIR: an empty directory for what is made; COFFERDAM: the program, to verify records
+    check.py DIR COFFERDAM [PART…]      DIR: an empty directory for what is made; COFFERDAM: the program, to verify
+                                        records; PART: image, socket, seccomp, http, mutations (default: all)
 
 Called by tests/container/run, which sets up a podman of its own and builds the images. Each check prints a line;
 the last line counts them, and the status is 1 when one failed.
@@ -19,11 +20,14 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE, PROGRAM = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-COMPOSE = [sys.executable, "-m", "podman_compose", "--project-name", "cofferdam-test"]
+PROJECT = f"cofferdam-test-{os.getpid()}"
+COMPOSE = [sys.executable, "-m", "podman_compose", "--project-name", PROJECT]
 IMAGE = "localhost/cofferdam:dev"
 UID = 10001
 # A bound on waiting for something that has to happen.
 PATIENCE = 120
+# What podman calls a container that has ended: before it has tidied up, and after.
+ENDED = ("stopped", "exited")
 
 passed, failed = 0, 0
 
@@ -80,7 +84,7 @@ class Stack:
 
     def container(self, service="cofferdam"):
         found = run("podman", "ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.service={service}",
-                    "--filter", "label=com.docker.compose.project=cofferdam-test")
+                    "--filter", f"label=com.docker.compose.project={PROJECT}")
         return found.stdout.split()[0] if found.stdout.split() else None
 
     def log(self):
@@ -280,17 +284,20 @@ def mutations():
         service = text["services"]["cofferdam"]
         service["restart"] = "no"
         change(service)
-        policy = HOUSE / "policy-of-10001.toml"
-        shutil.copy(ROOT / "deploy" / "policy.toml", policy)
-        os.chown(policy, UID, UID)
+        # Named in full: what a file of compose names is looked up beside that file.
+        policy = ROOT / "deploy" / "policy.toml"
+        if name == "policy-protected":
+            policy = Path(shutil.copy(policy, HOUSE / "policy-of-10001.toml"))
+            os.chown(policy, UID, UID)
         file = HOUSE / f"mutant-{Stack.count}.yaml"
         file.write_text(yaml.safe_dump(text))
-        stack = Stack(file, **({"COFFERDAM_POLICY": policy} if name == "policy-protected" else {}))
+        stack = Stack(file, COFFERDAM_POLICY=policy)
         try:
-            stack.up()
+            begun = stack.up()
             until(lambda: not stack.container() or run("podman", "inspect", stack.container(), "--format",
-                                                       "{{.State.Status}}").stdout.strip() == "exited"
+                                                       "{{.State.Status}}").stdout.strip() in ENDED
                   or stack.records())
+            check(f"{what}: the container is made", stack.container(), begun.stdout + begun.stderr)
             code = run("podman", "inspect", stack.container() or "none", "--format", "{{.State.ExitCode}}")
             said = stack.log()
             served = [r for r in stack.records() if r["event_type"] == "server.start"]
@@ -349,14 +356,22 @@ def image():
     print(f"image: {about['Size'] / 1e6:.1f} MB, {sum(1 for p in root.rglob('*') if p.is_file() and not p.is_symlink())} files")
 
 
+PARTS = {
+    "image": lambda: (same_service(), image()),
+    "socket": lambda: by_socket("socket"),
+    "seccomp": lambda: by_socket("socket, tightened seccomp", ROOT / "compose.seccomp.yaml"),
+    "http": lambda: by_http("http"),
+    "mutations": mutations,
+}
+
+
 def main():
+    wanted = sys.argv[3:] or list(PARTS)
+    if unknown := set(wanted) - PARTS.keys():
+        sys.exit(f"check.py: no such part: {', '.join(sorted(unknown))} ({', '.join(PARTS)})")
     repository()
-    same_service()
-    image()
-    by_socket("socket")
-    by_socket("socket, tightened seccomp", ROOT / "compose.seccomp.yaml")
-    by_http("http")
-    mutations()
+    for part in wanted:
+        PARTS[part]()
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
