@@ -243,7 +243,16 @@ def remount(service, at, old, new):
 
 
 def tmpfs(service, at, options=None):
-    service["tmpfs"] = without(service["tmpfs"], at + ":") + ([f"{at}:{options}"] if options else [])
+    service["tmpfs"] = [t for t in service["tmpfs"] if not t.startswith(at + ":")] + ([f"{at}:{options}"] if options else [])
+
+
+def opened(service, at):
+    """A directory of the user in place of it: a tmpfs takes the mode of what it covers, which nobody can write."""
+    tmpfs(service, at)
+    place = HOUSE / "open"
+    place.mkdir(exist_ok=True)
+    os.chown(place, UID, UID)
+    service["volumes"].append(f"{place}:{at}:rw,noexec,nosuid,nodev")
 
 
 # What is lost or loosened, and the name of the requirement that says so.
@@ -259,11 +268,13 @@ MUTATIONS = {
     "the workspace is exec": ("workspace-mount", lambda s: remount(s, ":/workspace:", "noexec,", "exec,")),
     "the workspace is suid": ("workspace-mount", lambda s: remount(s, ":/workspace:", "nosuid", "suid")),
     "the workspace is dev": ("workspace-mount", lambda s: remount(s, ":/workspace:", "nodev", "dev")),
-    "records are exec": ("audit-mount", lambda s: remount(s, ":/var/lib/cofferdam:", "noexec", "exec")),
+    # Two requirements fail; the server names the first.
+    "records are exec": ("writable-noexec", lambda s: remount(s, ":/var/lib/cofferdam:", "noexec", "exec")),
+    "records are suid": ("audit-mount", lambda s: remount(s, ":/var/lib/cofferdam:", "nosuid", "suid")),
     "scratch is exec": ("writable-noexec", lambda s: tmpfs(s, "/scratch", "rw,exec,nosuid,nodev,mode=1777")),
-    "/var/tmp is open": ("writable-known", lambda s: tmpfs(s, "/var/tmp", "rw,noexec,mode=1777")),
-    "/tmp is open": ("writable-known", lambda s: tmpfs(s, "/tmp", "rw,noexec,mode=1777")),
-    "/run is open": ("writable-known", lambda s: tmpfs(s, "/run", "rw,noexec,mode=1777")),
+    "/var/tmp is open": ("writable-known", lambda s: opened(s, "/var/tmp")),
+    "/tmp is open": ("writable-known", lambda s: opened(s, "/tmp")),
+    "/run is open": ("writable-known", lambda s: opened(s, "/run")),
     "/dev/shm is open": ("writable-known", lambda s: tmpfs(s, "/dev/shm")),
     "pids_limit is lost": ("pids-limit<=1024", lambda s: s.pop("pids_limit")),
     "mem_limit is lost": ("memory-limit", lambda s: (s.pop("mem_limit"), s.pop("memswap_limit"))),
