@@ -45,20 +45,19 @@ async def talk(client, messages):
     expect("is refused what the policy does not list",
            answer.is_error and text(answer).startswith("Command 'rm' is not allowlisted"), answer)
     answer = await client.call_tool("sh_run", {"command": "cat", "args": ["/etc/shadow"]})
-    expect("has no file from outside of the workspace", ended(answer) == 1, answer)
-    answer = await client.call_tool("sh_run", {"command": "ls", "args": ["/usr/local/bin"]})
-    expect("… and no directory", ended(answer) == 2, answer)
+    expect("is refused a file outside of the workspace",
+           answer.is_error and "outside of the workspace" in text(answer), answer)
 
-    lines = [f"{number:05}" for number in range(4000)]
+    lines, form = [f"{number:05}" for number in range(1000)], "%-120s|\\n"
+    whole = "".join(f"{line:<120}|\n" for line in lines)
     messages.clear()
-    answer = await client.call_tool("sh_run", {"command": "printf", "args": ["%s, of a run that is streamed\n", *lines]},
+    answer = await client.call_tool("sh_run", {"command": "printf", "args": [form, *lines]},
                                     meta={"io.modelcontextprotocol/logLevel": "info"})
     told = [m.data["text"] for m in messages if m.logger == "sh_run" and m.data["stream"] == "stdout"]
-    whole = "".join(f"{line}, of a run that is streamed\n" for line in lines)
     expect("is told of output as it comes", ended(answer) == 0 and len(told) > 1 and "".join(told) == whole,
            f"{len(told)} pieces, {len(''.join(told))} of {len(whole)} characters; {text(answer)[:200]}")
 
-    started = await client.call_tool("sh_start", {"command": "printf", "args": ["%s, of a job\n", *lines]})
+    started = await client.call_tool("sh_start", {"command": "printf", "args": [form, *lines]})
     expect("starts a job", not started.is_error, started)
     job, cursor, pieces, deadline = started.structured_content["job"], "0", [], time.monotonic() + PATIENCE
     while True:
@@ -70,7 +69,6 @@ async def talk(client, messages):
         if part.structured_content["eof"]:
             break
         await anyio.sleep(0.05)
-    whole = "".join(f"{line}, of a job\n" for line in lines)
     expect("followed the job to its end", "".join(pieces) == whole, f"{len(''.join(pieces))} of {len(whole)}")
     end = await client.call_tool("sh_poll", {"job": job})
     expect("knows how it ended", ended(end) == 0 and end.structured_content["state"] == "exited", end)
@@ -83,16 +81,16 @@ async def main(words):
         messages.append(params)
 
     if words[:1] == ["http"]:
-        import httpx
+        import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
         _, url, file = words
         with open(file, encoding="ascii") as handle:
             token = handle.read().strip()
-        async with httpx.AsyncClient(timeout=PATIENCE) as plain:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as plain:
             answer = await plain.post(url, json={})
             expect("is refused without a token", answer.status_code == 401, answer.status_code)
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE) as http:
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE) as http:
             async with Client(streamable_http_client(url, http_client=http), logging_callback=heard) as client:
                 await talk(client, messages)
     else:
