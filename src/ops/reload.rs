@@ -19,7 +19,7 @@ use super::notify::Manager;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What tells one state of a file from another; absent: it is not there.
-type Stamp = Option<(u64, u64, i64, i64, u64)>;
+pub type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
 /// Reloads at each SIGHUP, as long as the runtime lives.
 ///
@@ -37,11 +37,20 @@ pub fn on_hangup(live: Arc<Live>, manager: Manager) -> io::Result<()> {
     Ok(())
 }
 
-/// Reloads whenever one of `files` has become another, as long as the runtime lives.
-pub fn on_change(live: Arc<Live>, files: Vec<PathBuf>, manager: Manager) {
+/// The state of each file now. Taken as soon as they were read: a change while the server starts is one, too.
+#[must_use]
+pub fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
+    let stamp = |path: &PathBuf| {
+        let meta = path.metadata().ok()?;
+        Some((meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.size()))
+    };
+    files.iter().map(stamp).collect()
+}
+
+/// Reloads whenever one of `files` has become another than it was when `taken`, as long as the runtime lives.
+pub fn on_change(live: Arc<Live>, files: Vec<PathBuf>, mut taken: Vec<Stamp>, manager: Manager) {
     tokio::spawn(async move {
         let files = Arc::new(files);
-        let Ok(mut taken) = look(&files).await else { return };
         let mut last = taken.clone();
         loop {
             tokio::time::sleep(LOOK).await;
@@ -79,9 +88,5 @@ async fn now(live: &Arc<Live>, why: &str, manager: &Manager) {
 /// Off the runtime: a file system may not answer.
 async fn look(files: &Arc<Vec<PathBuf>>) -> Result<Vec<Stamp>, tokio::task::JoinError> {
     let files = Arc::clone(files);
-    let stamp = |path: &PathBuf| {
-        let meta = path.metadata().ok()?;
-        Some((meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.size()))
-    };
-    tokio::task::spawn_blocking(move || files.iter().map(stamp).collect()).await
+    tokio::task::spawn_blocking(move || stamps(&files)).await
 }

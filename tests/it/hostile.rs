@@ -47,3 +47,24 @@ fn requests_that_are_being_answered_are_counted() {
     drop(wire);
     eventually("it is not any more", || says(0));
 }
+
+#[test]
+fn a_token_that_commands_could_read_is_refused() {
+    let own = lab("[command.ls]\n");
+    std::fs::write(own.ws().join("token"), "0123456789abcdef0123\n").unwrap();
+    std::os::unix::fs::symlink(own.ws().join("token"), own.at("linked")).unwrap();
+    for file in [own.ws().join("token"), own.at("linked")] {
+        let mut command = own.command("serve");
+        command.args(["--listen", "127.0.0.1:0", "--token-file"]).arg(&file);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains("lies in the workspace") && !said.contains("0123456789abcdef"), "{said}");
+    }
+    let named = format!("[principal.a]\ntoken_file = {:?}\n", own.ws().join("token"));
+    let text = std::fs::read_to_string(own.policy()).unwrap();
+    std::fs::write(own.policy(), text + &named).unwrap();
+    let output = own.command("serve").args(["--listen", "127.0.0.1:0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("lies in the workspace"));
+}

@@ -35,6 +35,8 @@ pub(super) struct UpkeepArgs {
 #[derive(Debug)]
 pub(super) struct Upkeep {
     watched: Vec<PathBuf>,
+    /// How they were when the policy was loaded.
+    seen: Vec<reload::Stamp>,
     metrics: Option<TcpListener>,
     manager: Manager,
 }
@@ -78,7 +80,8 @@ impl Upkeep {
             watched.extend(config.grammars.iter().map(|grammar| grammar.path.clone()));
             watched.extend(toolkits.config.clone());
         }
-        Ok(Self { watched, metrics, manager })
+        let seen = reload::stamps(&watched);
+        Ok(Self { watched, seen, metrics, manager })
     }
 
     /// Starts it. In the runtime, once the server is announced.
@@ -86,12 +89,12 @@ impl Upkeep {
     /// # Errors
     /// A handler that cannot be installed.
     pub(super) fn start(self, live: &Arc<Live>, hub: Option<Arc<Hub<Live>>>) -> Result<Kept, String> {
-        let Self { watched, metrics, manager } = self;
+        let Self { watched, seen, metrics, manager } = self;
         let (readiness, stop) = (Readiness::of(Arc::clone(live), hub), CancellationToken::new());
         reload::on_hangup(Arc::clone(live), manager.clone())
             .map_err(|e| format!("installing the handler of SIGHUP failed: {e}"))?;
         if !watched.is_empty() {
-            reload::on_change(Arc::clone(live), watched, manager.clone());
+            reload::on_change(Arc::clone(live), watched, seen, manager.clone());
         }
         if let Some(listener) = metrics {
             match listener.local_addr() {

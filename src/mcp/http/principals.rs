@@ -38,7 +38,7 @@ impl Principals {
     /// Those of a policy; `token_file` makes one more, who may use everything.
     ///
     /// # Errors
-    /// The policy has one of that name.
+    /// The policy has one of that name, or commands see a file of tokens: whoever may run one would be anybody.
     pub fn of(config: &Config, token_file: Option<PathBuf>) -> Result<Self, String> {
         let mut all = config.principals.clone();
         if let Some(file) = token_file {
@@ -46,6 +46,18 @@ impl Principals {
             if all.insert(OPERATOR.to_owned(), own).is_some() {
                 return Err(format!(
                     "--token-file makes a principal \"{OPERATOR}\", and the policy has one: leave one of them out"
+                ));
+            }
+        }
+        for file in all.values().filter_map(|principal| principal.token_file.as_ref()) {
+            // One that is not there is refused when it is read.
+            if let Ok(real) = file.canonicalize()
+                && real.starts_with(&config.workspace.path)
+            {
+                return Err(format!(
+                    "the token file {} lies in the workspace {}, where commands see it: move it out of there",
+                    file.display(),
+                    config.workspace.path.display()
                 ));
             }
         }
