@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 /// Most requests that wait for an answer. A client that asks and does not read gets no further.
 const MOST: usize = 256;
 /// Longest id in bytes: it is kept until the answer, and comes back with it.
-const MOST_ID: usize = 1024;
+pub(super) const MOST_ID: usize = 1024;
 
 /// The id that the client gave a request: an extension of the request, for the records.
 #[derive(Debug, Clone)]

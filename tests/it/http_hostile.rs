@@ -185,3 +185,16 @@ fn what_is_no_message_is_answered_400_in_the_words_of_json_rpc() {
     unharmed(&lab, &serving);
     assert!(serving.resident() < before + GROWTH);
 }
+
+#[test]
+fn a_request_id_over_1024_bytes_is_answered_400_in_both_eras() {
+    let (lab, serving) = server();
+    let list = |id: String| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {}});
+    let legacy = Caller::legacy(&serving.at, Some(TOKEN));
+    assert_eq!(legacy.tell(&list("x".repeat(1024))).status, 200);
+    for caller in [legacy, Caller::modern(&serving.at, Some(TOKEN))] {
+        let answer = caller.tell(&list("x".repeat(1025)));
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32600)), "{answer:?}");
+    }
+    unharmed(&lab, &serving);
+}
