@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_host_name_that_is_none_is_left_out() {
-        let line = br#"{"timestamp":"t","hostname":"a\u0020b","event_type":"run.end"}"#;
+        let line = br#"{"schema_version":1,"timestamp":"t","hostname":"a\u0020b","event_type":"run.end"}"#;
         let text = String::from_utf8(message(16, line, b"x")).unwrap();
         assert!(text.starts_with("<134>1 t - cofferdam "), "{text}");
     }
