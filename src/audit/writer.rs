@@ -222,7 +222,7 @@ impl Writer {
         match attempt.error {
             None => self.acknowledge(jobs, &attempt),
             Some(error) => {
-                self.refuse(jobs, attempt.seqs.get(..attempt.written).unwrap_or_default(), &error);
+                self.refuse(jobs, attempt.seqs.get(..attempt.written).unwrap_or(&[]), &error);
             }
         }
     }
