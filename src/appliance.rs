@@ -19,7 +19,7 @@ pub(crate) mod reload;
 pub use consent::{Asker, Means, Question};
 pub use hints::Hint;
 pub use judged::Judged;
-pub use line::{Explained, explain as explain_line};
+pub use line::{Explained, explain as explain_line, unread as unread_line};
 pub use line::{LineCall, LineDenied, LineOutcome, LineReport, StageEnd, StageReport};
 pub(crate) use outcome::sandbox;
 pub use outcome::{Call, NotStarted, Outcome, Report};

@@ -33,9 +33,17 @@ use tokio::sync::mpsc;
 use super::{Appliance, Hint};
 use crate::audit::{AuditError, Context, LinePart};
 use crate::launch::DeniedCall;
-use crate::policy::{Denial, Request};
+use crate::policy::{Denial, Reason, Request, RuleKind};
 use crate::run::{Budget, Captured, Chunk, Exit, Stream, Tap};
-use crate::syntax::{List, shown};
+use crate::syntax::{List, Refusal, shown};
+
+/// Why a line is not read, whichever tool it came through: the rule is `line.` and the construct.
+#[must_use]
+pub fn unread(refusal: &Refusal) -> Denial {
+    let rule = format!("line.{}", refusal.construct.id);
+    Denial::new(rule, RuleKind::BuiltinDeny, Reason::ArgumentDenied, refusal.to_string())
+        .instead(refusal.construct.instead)
+}
 
 /// A line to run on behalf of somebody.
 #[derive(Debug, Default)]

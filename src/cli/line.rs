@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::exec::{REFUSED, TIMED_OUT, byte, ended_by, say};
-use crate::appliance::{LineCall, LineOutcome, LineReport, StageEnd, StageReport};
+use crate::appliance::{LineCall, LineOutcome, LineReport, StageEnd, StageReport, unread_line};
 use crate::audit::Context;
-use crate::policy::{Denial, Reason, RuleKind};
 use crate::run::{Captured, Chunk};
 use crate::syntax;
 
@@ -31,7 +30,7 @@ impl From<Asked> for LineCall {
         let Asked { text, cwd, timeout, stdin, live } = asked;
         let (list, refused) = match syntax::parse(&text, syntax::Options::default()) {
             Ok(list) => (list, None),
-            Err(refusal) => (syntax::List::default(), Some(unread(&refusal))),
+            Err(refusal) => (syntax::List::default(), Some(unread_line(&refusal))),
         };
         Self {
             list,
@@ -45,13 +44,6 @@ impl From<Asked> for LineCall {
             ..Self::default()
         }
     }
-}
-
-/// Why a line is not read.
-pub(super) fn unread(refusal: &syntax::Refusal) -> Denial {
-    let rule = format!("line.{}", refusal.construct.id);
-    Denial::new(rule, RuleKind::BuiltinDeny, Reason::ArgumentDenied, refusal.to_string())
-        .instead(refusal.construct.instead)
 }
 
 /// Says what became of the line; its exit status is that of the line.

@@ -19,6 +19,8 @@ const UNSAFE: &[char] = &[';', '&', '|', '<', '>', '`'];
 const DEFAULT_TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 300;
 const OUTPUT_LIMIT: u64 = 1 << 20;
+/// Limits of output that `limits.output_bytes` takes.
+const OUTPUT_LIMITS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 30;
 
 impl Config {
     /// The policy of these variables; `None` where none of them says what may run.
@@ -74,6 +76,12 @@ fn policy<'v>(given: &dyn Fn(&str) -> Option<&'v str>) -> Result<String, String>
     let most = number(given, "MCP_SHELL_MAX_TIMEOUT_SECONDS", MAX_TIMEOUT)?;
     let timeout = number(given, "MCP_SHELL_DEFAULT_TIMEOUT_SECONDS", DEFAULT_TIMEOUT)?.min(most);
     let bytes = number(given, "MCP_SHELL_OUTPUT_LIMIT_BYTES", OUTPUT_LIMIT)?;
+    if !OUTPUT_LIMITS.contains(&bytes) {
+        let (least, most) = (OUTPUT_LIMITS.start(), OUTPUT_LIMITS.end());
+        return Err(format!(
+            "MCP_SHELL_OUTPUT_LIMIT_BYTES is {bytes}: write a number from {least} to {most}"
+        ));
+    }
     // With the rights of those servers, but for the walls: redirections write into the directory.
     Ok(format!(
         "version = 1\nallow = {}\nallow_patterns = {}\n[workspace]\nwrite = true\n[environment]\npath = {}\npass = {}\n\

@@ -56,7 +56,7 @@ accepted! {
     "class", "echo [a-c].txt", "one of these characters; `[!…]` none of them; ranges by code point, `[:alpha:]` by ASCII; an open `[` is text";
     "globstar", "echo **/*.txt", "`**` as a whole component: any directories, hidden ones left out (bash with `globstar`); elsewhere as `*`";
     "alternatives", "echo {a,b}.txt", "one word each; without a comma or an end `{` is text";
-    "tilde", "echo ~/a.txt", "the home directory, alone or before `/`";
+    "tilde", "echo ~/a.txt", "the home directory (`HOME` of `[environment] set`), alone or before `/`";
     "directory", "cd dir && ls", "the working directory of what follows; first in its list, so that it always runs; what follows is refused if there is no such directory";
     "assignment", "LC_ALL=C sort b.txt", "a variable for one command, for names that the policy passes";
     "variable", "echo $WORD ${WORD}", "for names that the policy passes; never split: unquoted, with blanks, patterns or nothing in it, it is refused, and \"$NAME\" is whole";

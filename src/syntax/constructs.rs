@@ -50,7 +50,7 @@ constructs! {
         "write 'NAME=value command', for names that the policy passes";
     ALIAS = "alias", "alias", "alias ll='ls -l'", "write the command itself";
     SET = "set", "options of the shell", "set -e",
-        "join commands with '&&'; a failed stage of a pipeline fails the pipeline as it is";
+        "join commands with '&&'; the status of a pipeline is that of its last command";
     TRAP = "trap", "trap", "trap true EXIT", "leave it out: nothing outlives a run";
     WRAPPER_BUILTIN = "builtin-wrapper", "builtin that picks another command", "command ls", "write the command without it";
     SHELL_BUILTIN = "shell-builtin", "builtin of a shell that no program stands for", "read x",
@@ -96,7 +96,7 @@ constructs! {
     MISSING_TARGET = "missing-target", "redirection without its target", "ls >", "name the file after it";
     AFTER_GROUP = "after-group", "word after a group", "( ls ) a", "only redirections and operators follow a group";
     OPEN_GROUP = "open-group", "group that is not closed", "( ls", "close it with ')' or '; }'";
-    PLACEHOLDER = "placeholder", "malformed placeholder", "echo #@#${x}#@#$",
+    PLACEHOLDER = "placeholder", "malformed placeholder (in a batch)", "echo #@#${x}#@#$",
         "write '#@#${id.field}#@#$': exit_code, stdout, stderr, or a path into JSON such as 'id.items.0.name'";
     TOO_LONG = "too-long", "line that is too long", "", "put the text into a file or into stdin";
     TOO_MANY = "too-many", "line with too many words, commands or here-documents", "", "make several requests of it";

@@ -119,7 +119,7 @@ fn a_failure_lets_its_step_end_and_skips_the_rest() {
     assert_eq!(results[3]["exit_code"], 137);
     assert_eq!((&results[4]["stdout"], &results[4]["statuses"]), (&json!("a\n"), &json!([0, 1])));
     assert!(results[4]["stderr"].as_str().unwrap().contains("missing"));
-    assert_eq!(results[5]["rule"], "syntax.command-substitution");
+    assert_eq!(results[5]["rule"], "line.command-substitution");
     assert_eq!(results[6], json!({"id": "cmd6", "step": 2, "status": "skipped"}));
     assert_eq!(
         result["cancel_reason"],
@@ -128,7 +128,7 @@ fn a_failure_lets_its_step_end_and_skips_the_rest() {
     served.stop();
     assert_eq!(of_type(&lab, "run.denied").len(), 2, "what was refused is recorded");
     let lines = of_type(&lab, "run.denied");
-    let line = lines.iter().find(|record| record["rule_id"] == "syntax.command-substitution").unwrap();
+    let line = lines.iter().find(|record| record["rule_id"] == "line.command-substitution").unwrap();
     assert_eq!(line["argv"], json!(["echo", "$(date)"]));
 }
 
@@ -349,7 +349,7 @@ fn a_dry_run_starts_nothing_and_is_recorded_as_one() {
     assert_eq!(verdicts, ["allow", "deny", "allow", "deny", "deny", "deny", "undecided"], "{object}");
     assert!(results.iter().all(|one| one["status"].is_null() && one["stdout"].is_null()), "{object}");
     assert_eq!(results[0]["rule"], "allow");
-    assert_eq!(results[4]["rule"], "syntax.loop");
+    assert_eq!(results[4]["rule"], "line.loop");
     assert!(text(&result).starts_with("dry run, nothing was started\ncmd0 allow\ncmd1 deny: Command 'rm'"));
     served.stop();
     assert!(!lab.at("ws/made").exists());

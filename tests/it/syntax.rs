@@ -123,7 +123,8 @@ fn document() -> String {
         "<!-- Generated. To rewrite it: {COMMAND} -->\n\n# Shell syntax, no shell\n\n\
          A line of shell syntax is read into commands that are judged and run one by one; no shell is ever\n\
          started. What the line is read as is what is judged and what runs. This is the whole of it: POSIX `sh`\n\
-         with a little of bash, without anything that needs a shell's state. `⏎` is a newline, `⇥` a tab.\n\n\
+         with a little of bash, without anything that needs a shell's state. `⏎` is a newline, `⇥` a tab, `\\0` and\n\
+         `\\u{{c}}` the characters of these numbers.\n\n\
          ## Accepted\n\n| construct | example | what it does |\n|---|---|---|\n"
     );
     for row in ACCEPTED {

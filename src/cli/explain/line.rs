@@ -6,14 +6,13 @@
 use std::io::{self, Write};
 
 use super::Asked;
-use crate::appliance::explain_line;
-use crate::cli::line::unread;
+use crate::appliance::{explain_line, unread_line};
 use crate::syntax::{self, shown};
 
 /// Judges and prints; whether every command of the line is allowed.
 pub(super) fn judge(asked: &Asked<'_>, text: &str, mut out: impl Write) -> io::Result<bool> {
     let commands = syntax::parse(text, syntax::Options::default())
-        .map_err(|refusal| unread(&refusal))
+        .map_err(|refusal| unread_line(&refusal))
         .and_then(|list| explain_line(asked.policy, &list, asked.toolkit).map_err(|denied| denied.denial));
     let commands = match commands {
         Ok(commands) => commands,

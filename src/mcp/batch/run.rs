@@ -16,7 +16,7 @@ use super::super::runner::Runner;
 use super::outcome;
 use super::plan::{Argument, Body, Item, Plan};
 use super::result::{Batch, Done, Output, Status, Told, Whole};
-use crate::appliance::{Call, Judged, LineCall};
+use crate::appliance::{Call, Judged, LineCall, unread_line};
 use crate::audit::{self, Context};
 use crate::policy::{Denial, Reason, Request, RuleKind};
 use crate::run::Tap;
@@ -272,7 +272,7 @@ impl<R: Runner> Turn<R> {
 
     /// The call of a line, likewise. A refusal of the whole is recorded by its words, as they were written.
     fn line(&self, text: &str, tree: &Result<List, Refusal>, timeout: Duration) -> LineCall {
-        let (list, refused) = match tree.as_ref().map_err(unread).and_then(|tree| self.tree(tree)) {
+        let (list, refused) = match tree.as_ref().map_err(unread_line).and_then(|tree| self.tree(tree)) {
             Ok(list) => (list, self.misplaced()),
             Err(denial) => (List::default(), Some(denial)),
         };
@@ -367,13 +367,6 @@ fn cut(reference: &Reference, stream: &str) -> String {
         "placeholder '{reference}' needs the whole {stream} of that command, and it was longer than the policy \
          keeps; let the command print less"
     )
-}
-
-/// Why a line is not read.
-fn unread(refusal: &Refusal) -> Denial {
-    let rule = format!("syntax.{}", refusal.construct.id);
-    Denial::new(rule, RuleKind::BuiltinDeny, Reason::ArgumentDenied, refusal.to_string())
-        .instead(refusal.construct.instead)
 }
 
 fn unbound(message: String) -> Denial {
