@@ -1,7 +1,7 @@
 //! `cofferdam audit report`: the figures of a log, as a page or as JSON.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +10,9 @@ use super::logs::{BadLines, Logs, Select};
 use crate::audit::reading::{self, Moment, chains};
 use crate::audit::report::{ChainState, Figures, page};
 use crate::audit::verify::verify;
+
+/// What a page begins with.
+const DOCTYPE: &[u8] = b"<!doctype html>";
 
 /// Sum a log up: one self-contained HTML page, or the figures behind it as JSON.
 ///
@@ -47,6 +50,9 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 /// Whether the log is as it was written.
 fn report(args: &Args) -> io::Result<bool> {
+    if let Some(file) = &args.html {
+        replaceable(file)?;
+    }
     let logs = args.logs.open()?;
     let filter = args.select.filter();
     let mut figures = Figures::default();
@@ -86,6 +92,25 @@ fn report(args: &Args) -> io::Result<bool> {
     Ok(whole)
 }
 
+/// Nothing but an earlier page is replaced: a log that is named here by mistake stays.
+fn replaceable(file: &Path) -> io::Result<()> {
+    let told = |error: io::Error| io::Error::new(error.kind(), format!("--html {}: {error}", file.display()));
+    let is_file = match std::fs::metadata(file) {
+        _ if file.as_os_str() == "-" => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        facts => facts.map_err(told)?.is_file(),
+    };
+    if is_file {
+        let mut begins = [0; DOCTYPE.len()];
+        match File::open(file).map_err(told)?.read_exact(&mut begins) {
+            Ok(()) if begins.eq_ignore_ascii_case(DOCTYPE) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(told(error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Err(told(io::Error::other("there is a file that is no page; remove it, or name another")))
+}
+
 /// Writes the page beside `file` and puts it in its place when it is whole.
 fn write(file: &Path, page: &str) -> io::Result<()> {
     if file.as_os_str() == "-" {
@@ -112,4 +137,25 @@ fn write(file: &Path, page: &str) -> io::Result<()> {
             failed("write", &io::Error::other(format!("{error}; {} is left: {left}", part.display())))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_named_as_the_page_stays() {
+        let lab = tempfile::tempdir().unwrap();
+        let log = lab.path().join("audit.jsonl");
+        for text in ["{\"schema_version\":1}\n", "", "x"] {
+            std::fs::write(&log, text).unwrap();
+            let error = replaceable(&log).unwrap_err().to_string();
+            assert!(error.contains("audit.jsonl") && error.contains("no page"), "{error}");
+        }
+        let page = lab.path().join("page.html");
+        replaceable(&page).unwrap();
+        write(&page, &crate::audit::report::page(&Figures::default())).unwrap();
+        replaceable(&page).unwrap();
+        replaceable(Path::new("-")).unwrap();
+    }
 }
