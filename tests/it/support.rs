@@ -247,10 +247,10 @@ impl Lab {
     }
 }
 
-/// The records of a log file.
 pub(crate) fn records(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]); // what is being written is no record yet
+    whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Process ids of this host.
